@@ -1,0 +1,135 @@
+//! What a guarded function returns when its body did not run to its end.
+//!
+//! The return type decides: the attribute's expansion calls one of the three functions here, and where the type cannot
+//! report what was asked for, the trait's message says what to write instead.
+
+use crate::error::LockError;
+
+/// A return type that can carry any [`LockError`]: `on_busy = error`.
+#[diagnostic::on_unimplemented(
+    message = "a function under `#[distributed_lock]` that returns `{Self}` cannot say that it was not run",
+    label = "the lock may be refused, and this type cannot carry a `LockError`",
+    note = "return a `Result<_, E>` whose `E: From<lock_runtime::LockError>` (`LockError` itself, `io::Error`, \
+            `anyhow::Error` and `Box<dyn Error>` are such types)",
+    note = "or write `on_busy = skip`, if the function returns `()`, `Option<_>`, `Result<(), E>` or \
+            `Result<Option<_>, E>`"
+)]
+pub trait FromLockError: Sized {
+    /// The value that reports the error.
+    fn from_lock_error(name: &'static str, error: LockError) -> Self;
+}
+
+/// A return type that can report an outage when a busy lock is answered by `on_busy`.
+#[diagnostic::on_unimplemented(
+    message = "a function under `#[distributed_lock]` that returns `{Self}` cannot report an outage",
+    label = "`on_busy` answers a busy lock; this type cannot report that the nodes did not answer",
+    note = "return a `Result<_, E>` whose `E: From<lock_runtime::LockError>`, or `()` or `Option<_>`, for which an \
+            outage is logged"
+)]
+pub trait FromOutage: Sized {
+    /// The value that reports anything but a busy lock; where the type has none, it is logged as an error.
+    fn from_outage(name: &'static str, error: LockError) -> Self;
+}
+
+/// A return type with a value for "skipped": `on_busy = skip`.
+#[diagnostic::on_unimplemented(
+    message = "a function under `#[distributed_lock(on_busy = skip)]` that returns `{Self}` has no value for \"skipped\"",
+    label = "cannot be skipped",
+    note = "return `()`, `Option<_>`, `Result<(), E>` or `Result<Option<_>, E>`, where \
+            `E: From<lock_runtime::LockError>` reports an outage",
+    note = "or give the value to return: `on_busy = <expression or closure>`"
+)]
+pub trait Skipped: FromOutage {
+    /// The value for "skipped".
+    fn skipped() -> Self;
+}
+
+impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+    fn from_lock_error(_name: &'static str, error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+impl<T, E: From<LockError>> FromOutage for Result<T, E> {
+    fn from_outage(_name: &'static str, error: LockError) -> Self {
+        Err(error.into())
+    }
+}
+
+impl FromOutage for () {
+    fn from_outage(name: &'static str, error: LockError) -> Self {
+        tracing::error!(name, %error, "guarded function did not run");
+    }
+}
+
+impl<T> FromOutage for Option<T> {
+    fn from_outage(name: &'static str, error: LockError) -> Self {
+        <()>::from_outage(name, error);
+        None
+    }
+}
+
+impl Skipped for () {
+    fn skipped() -> Self {}
+}
+
+impl<T> Skipped for Option<T> {
+    fn skipped() -> Self {
+        None
+    }
+}
+
+impl<E: From<LockError>> Skipped for Result<(), E> {
+    fn skipped() -> Self {
+        Ok(())
+    }
+}
+
+impl<T, E: From<LockError>> Skipped for Result<Option<T>, E> {
+    fn skipped() -> Self {
+        Ok(None)
+    }
+}
+
+#[cfg(feature = "axum")]
+impl FromLockError for axum_core::response::Response {
+    fn from_lock_error(_name: &'static str, error: LockError) -> Self {
+        axum_core::response::IntoResponse::into_response(error)
+    }
+}
+
+#[cfg(feature = "axum")]
+impl FromOutage for axum_core::response::Response {
+    fn from_outage(name: &'static str, error: LockError) -> Self {
+        Self::from_lock_error(name, error)
+    }
+}
+
+/// `on_busy = error`
+#[must_use]
+pub fn fail<T: FromLockError>(name: &'static str, error: LockError) -> T {
+    T::from_lock_error(name, error)
+}
+
+/// `on_busy = skip`
+pub fn skip<T: Skipped>(name: &'static str, error: LockError) -> T {
+    if error.is_busy() {
+        tracing::debug!(name, %error, "skipped");
+        T::skipped()
+    } else {
+        T::from_outage(name, error)
+    }
+}
+
+/// `on_busy = <expression or closure>`
+pub fn busy_or<T: FromOutage>(
+    name: &'static str,
+    error: LockError,
+    on_busy: impl FnOnce(LockError) -> T,
+) -> T {
+    if error.is_busy() {
+        on_busy(error)
+    } else {
+        T::from_outage(name, error)
+    }
+}

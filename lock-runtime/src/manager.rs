@@ -1,0 +1,140 @@
+//! The manager: the handle to the nodes that a process keeps.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{LockManagerBuilder, memory};
+use crate::error::ConfigError;
+use crate::key::LockKey;
+use crate::redlock::Redlock;
+use crate::request::LockRequest;
+use crate::telemetry::Stats;
+
+/// Locks on a set of nodes. Cheap to clone; all clones are one manager.
+///
+/// Make one for the process, and [`install`](crate::install) it for the attribute. It connects in the background and stays
+/// connected; nodes may be down when it is built and later. When the last clone and the last lease are dropped, its
+/// connections are closed.
+///
+/// It can be used from any runtime, from several at once, and after the one that it was made in has gone. See
+/// [`in_memory`](Self::in_memory) for the exception.
+#[derive(Clone)]
+pub struct LockManager {
+    pub(crate) redlock: Arc<Redlock>,
+    pub(crate) max_ttl: Duration,
+}
+
+impl LockManager {
+    /// Sets up a manager.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use lock_runtime::LockManager;
+    ///
+    /// let locks = LockManager::builder()
+    ///     .node("redis://10.0.0.1:6379")
+    ///     .node("redis://10.0.0.2:6379")
+    ///     .node("redis://10.0.0.3:6379")
+    ///     .prefix("shop:")
+    ///     .max_ttl(Duration::from_secs(60))
+    ///     .node_timeout(Duration::from_millis(50))
+    ///     .build()?;
+    /// # Ok::<(), lock_runtime::ConfigError>(())
+    /// ```
+    pub fn builder() -> LockManagerBuilder {
+        LockManagerBuilder::new()
+    }
+
+    /// A manager of five embedded nodes: locks within this process, with the semantics of the real thing. For a first try
+    /// and for unit tests; its clock is tokio's, so tests may pause it.
+    ///
+    /// A manager of embedded nodes only works on the tokio runtime that calls it, and its leases are for tasks of that
+    /// runtime.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let nodes = std::iter::repeat_with(memory).take(5);
+        let built = nodes
+            .fold(Self::builder(), LockManagerBuilder::node)
+            .build();
+        match built {
+            Ok(manager) => manager,
+            Err(error) => unreachable!("five embedded nodes are always a valid manager: {error}"),
+        }
+    }
+
+    /// A manager of the nodes that the environment variable `LOCK_NODES` lists, separated by commas; the prefix is
+    /// `LOCK_PREFIX`, if that is set.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::NoNodes`] when the variable is not set or empty, another [`ConfigError`] when it cannot be used.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        let nodes = std::env::var("LOCK_NODES").unwrap_or_default();
+        let prefix = std::env::var("LOCK_PREFIX").unwrap_or_default();
+        nodes
+            .split(',')
+            .map(str::trim)
+            .filter(|node| !node.is_empty())
+            .fold(Self::builder().prefix(prefix), LockManagerBuilder::node)
+            .build()
+    }
+
+    /// Asks for a lock: give it a TTL, and [`acquire`](LockRequest::acquire) it, or [`run`](LockRequest::run) a
+    /// body under it.
+    pub fn lock(&self, key: impl Into<LockKey>) -> LockRequest {
+        LockRequest::new(Some(self.clone()), vec![key.into()])
+    }
+
+    /// Asks for several locks together: all or none. Order and repetition do not matter, and two callers with
+    /// overlapping keys never wait for each other in a circle.
+    pub fn lock_all<K: Into<LockKey>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
+        LockRequest::new(
+            Some(self.clone()),
+            keys.into_iter().map(Into::into).collect(),
+        )
+    }
+
+    /// Whether a majority of the nodes answers now, for a readiness probe. Takes up to `node_timeout`.
+    ///
+    /// Nothing is changed by it, and dropping the future ends it.
+    pub async fn ready(&self) -> bool {
+        let (answer, result) = tokio::sync::oneshot::channel();
+        let redlock = Arc::clone(&self.redlock);
+        self.redlock.executor.spawn(async move {
+            let _ = answer.send(redlock.answers().await);
+        });
+        result.await.unwrap_or(false)
+    }
+
+    /// What was counted since the manager was built.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.redlock.counters.read()
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("nodes", &self.redlock.node_names())
+            .field("max_ttl", &self.max_ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LockManagerBuilder {
+    /// Builds the manager and starts connecting in the background. Does not wait for the nodes, and does not fail
+    /// because one is down. Needs no runtime around it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] says which node or number cannot be used, and never shows a password.
+    pub fn build(self) -> Result<LockManager, ConfigError> {
+        let (redlock, max_ttl) = self.connect()?;
+        Ok(LockManager {
+            redlock: Arc::new(redlock),
+            max_ttl,
+        })
+    }
+}

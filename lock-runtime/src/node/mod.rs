@@ -1,0 +1,228 @@
+//! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
+
+pub(crate) mod memory;
+mod pool;
+pub(crate) mod redis;
+mod wire;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The answer of a node, on its way. Boxed, as nodes of different kinds vote together.
+pub(crate) type Reply<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
+
+/// One voter. Every operation is atomic on the node, owner-checked where it changes a lock, and answers by its deadline.
+///
+/// Two operations on one key are executed in the order in which they were handed to the node, so that a release always
+/// finds what the acquire before it left.
+pub(crate) trait Node: Send + Sync + fmt::Debug {
+    /// What operators call it: never holds a password.
+    fn name(&self) -> &Arc<str>;
+
+    /// Takes the lock if nobody has it. Must not reach the node unless [`Ask::commit`] agrees.
+    fn acquire(self: Arc<Self>, ask: Ask) -> Reply<Acquired>;
+
+    /// Gives the lock back if the token owns it. `keep`: it lives on for that long instead.
+    fn release(
+        self: Arc<Self>,
+        key: Arc<str>,
+        token: Token,
+        keep: Option<Duration>,
+        deadline: Instant,
+    ) -> Reply<Released>;
+
+    /// The same, done before this returns, on a node that never has to wait. Works outside any runtime.
+    fn release_now(
+        &self,
+        _key: &Arc<str>,
+        _token: Token,
+        _keep: Option<Duration>,
+    ) -> Option<Released> {
+        None
+    }
+
+    /// Who has the lock. Changes nothing.
+    fn look(self: Arc<Self>, key: Arc<str>, deadline: Instant) -> Reply<Option<Holder>>;
+
+    /// Whether it would answer a request now.
+    fn ping(self: Arc<Self>, deadline: Instant) -> Reply<()>;
+}
+
+/// A request for a lock, to one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    pub(crate) deadline: Instant,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) position: usize,
+}
+
+impl Ask {
+    /// To be called at the last moment before the request leaves. False: it was decided without this node, which must
+    /// not be sent the request any more, as nothing would release it.
+    #[must_use]
+    pub(crate) fn commit(&self) -> bool {
+        self.ledger.enter(self.position)
+    }
+}
+
+/// Which nodes a request was sent to. One word, so that "send it" and "no more of it" cannot cross.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(AtomicU64);
+
+impl Ledger {
+    const CLOSED: u64 = 1 << 63;
+
+    /// How many nodes fit.
+    pub(crate) const CAPACITY: usize = 63;
+
+    fn enter(&self, position: usize) -> bool {
+        self.0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |sent| {
+                (sent & Self::CLOSED == 0).then_some(sent | 1 << position)
+            })
+            .is_ok()
+    }
+
+    /// From now on the request goes to no further node.
+    pub(crate) fn close(&self) {
+        self.0.fetch_or(Self::CLOSED, Ordering::AcqRel);
+    }
+
+    /// The lock is known not to be ours at this node.
+    pub(crate) fn strike(&self, position: usize) {
+        self.0.fetch_and(!(1 << position), Ordering::AcqRel);
+    }
+
+    /// Whether the node may have the lock under our token.
+    pub(crate) fn holds(&self, position: usize) -> bool {
+        self.0.load(Ordering::Acquire) & (1 << position) != 0
+    }
+}
+
+/// Who an owner is: 128 random bits, drawn anew for each attempt, as lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token([u8; 32]);
+
+impl Token {
+    pub(crate) fn fresh() -> Result<Self, getrandom::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut random = [0_u8; 16];
+        getrandom::fill(&mut random)?;
+        let mut token = [0; 32];
+        for (pair, byte) in token.chunks_exact_mut(2).zip(random) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Ok(Self(token))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A token opens the lock, so it is not for logs.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// An owner as a node reports it: another client's token, in whatever form that client writes.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Owner(pub(crate) Box<[u8]>);
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner(…)")
+    }
+}
+
+/// The answer to a request for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted,
+    Held(Owner),
+}
+
+impl Acquired {
+    /// What a node says that found `owner` there. Our own token: an earlier request of this attempt was late, and it counts.
+    pub(crate) fn found(owner: &[u8], token: Token) -> Self {
+        if owner == token.as_bytes() {
+            Self::Granted
+        } else {
+            Self::Held(Owner(owner.into()))
+        }
+    }
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    /// Gone, or kept only as long as was asked.
+    Done,
+    /// The token does not own the lock there.
+    NotOurs,
+}
+
+/// Who has a lock on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) owner: Owner,
+    /// `None`: for ever, which no client of this library writes.
+    pub(crate) remaining: Option<Duration>,
+}
+
+/// Why a node did not answer in a usable way, in words for an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeError(pub(crate) Arc<str>);
+
+impl NodeError {
+    pub(crate) fn no_answer(within: Duration) -> Self {
+        Self(format!("no answer in {within:.0?}").into())
+    }
+}
+
+impl From<&str> for NodeError {
+    fn from(reason: &str) -> Self {
+        Self(reason.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_ledger_sends_nothing_more_and_remembers_what_was_sent() {
+        let ledger = Ledger::default();
+        assert!(ledger.enter(0));
+        assert!(ledger.enter(62));
+        assert!(!ledger.holds(1));
+        ledger.close();
+        assert!(!ledger.enter(3));
+        assert!(!ledger.holds(3));
+        assert!(ledger.holds(0) && ledger.holds(62));
+        ledger.strike(0);
+        assert!(!ledger.holds(0));
+    }
+
+    #[test]
+    fn tokens_are_fresh_and_never_shown() {
+        let tokens: Vec<_> = (0..100).map(|_| Token::fresh().expect("random")).collect();
+        for (i, token) in tokens.iter().enumerate() {
+            assert!(tokens[i + 1..].iter().all(|other| other != token));
+            assert!(token.as_bytes().iter().all(u8::is_ascii_hexdigit));
+            assert_eq!(format!("{token:?}"), "Token(…)");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! One attempt at a lock under one owner token: who was asked, what they said, what it amounts to.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
+
+use super::claim::Claim;
+use super::quorum::{Ballot, Decision, Tally, quorum};
+use super::{Cause, Redlock, Refusal};
+use crate::error::{NodeVote, Vote};
+use crate::key::LockKey;
+use crate::node::{Acquired, Ask, NodeError, Owner, Reply};
+
+/// See the [module](self).
+pub(super) struct Attempt {
+    pub(super) claim: Claim,
+    pub(super) tally: Tally<Owner>,
+    failures: Vec<Option<NodeError>>,
+    replies: FuturesUnordered<Indexed<Acquired>>,
+}
+
+impl Attempt {
+    /// Asks nobody yet. The lease, should there be one, counts from now.
+    pub(super) fn new(
+        redlock: &Arc<Redlock>,
+        key: &LockKey,
+        ttl: Duration,
+    ) -> Result<Self, Refusal> {
+        let claim = Claim::new(redlock, key, ttl).map_err(|error| Refusal {
+            key: key.clone(),
+            votes: Vec::new(),
+            cause: Cause::NoQuorum(format!("no owner token could be drawn: {error}").into()),
+        })?;
+        let nodes = redlock.nodes.len();
+        Ok(Self {
+            claim,
+            tally: Tally::new(nodes),
+            failures: vec![None; nodes],
+            replies: FuturesUnordered::new(),
+        })
+    }
+
+    /// Asks, or asks again, those of the chosen nodes that have not granted. All in parallel, each until its deadline.
+    pub(super) fn ask(&mut self, chosen: impl Fn(usize) -> bool) {
+        let redlock = Arc::clone(&self.claim.redlock);
+        let deadline = redlock.deadline();
+        for (position, node) in redlock.nodes.iter().enumerate() {
+            if !chosen(position) || self.tally.ballot(position) == Some(&Ballot::Granted) {
+                continue;
+            }
+            self.tally.forget(position);
+            let reply = Arc::clone(node).acquire(Ask {
+                key: Arc::clone(&self.claim.wire),
+                token: self.claim.token,
+                ttl: self.claim.ttl,
+                deadline,
+                ledger: Arc::clone(&self.claim.ledger),
+                position,
+            });
+            self.replies.push(Indexed::new(position, reply));
+        }
+    }
+
+    /// Collects answers until the votes amount to something.
+    pub(super) async fn decide(&mut self) -> Decision<Owner> {
+        loop {
+            if let Some(decision) = self.tally.decide() {
+                return decision;
+            }
+            if !self.hear().await {
+                return Decision::NoQuorum;
+            }
+        }
+    }
+
+    /// Collects answers until this node's is there. True: the lock is ours there.
+    pub(super) async fn granted_by(&mut self, node: usize) -> bool {
+        while self.tally.ballot(node).is_none() && self.hear().await {}
+        self.tally.ballot(node) == Some(&Ballot::Granted)
+    }
+
+    /// Asks all nodes who has the lock, which takes nothing, until that amounts to something.
+    pub(super) async fn look(&mut self) {
+        let redlock = Arc::clone(&self.claim.redlock);
+        let deadline = redlock.deadline();
+        let mut replies: FuturesUnordered<_> = redlock
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(position, node)| {
+                let reply = Arc::clone(node).look(Arc::clone(&self.claim.wire), deadline);
+                Indexed::new(position, reply)
+            })
+            .collect();
+        while self.tally.decide().is_none()
+            && let Some((node, answer)) = replies.next().await
+        {
+            let ballot = match answer {
+                Ok(None) => Ballot::Free,
+                Ok(Some(holder)) => Ballot::Held(holder.owner),
+                Err(error) => self.failed(node, error),
+            };
+            self.tally.record(node, ballot);
+        }
+    }
+
+    /// Takes one answer. False: none is to come.
+    async fn hear(&mut self) -> bool {
+        let Some((node, answer)) = self.replies.next().await else {
+            return false;
+        };
+        let ballot = match answer {
+            Ok(Acquired::Granted) => Ballot::Granted,
+            Ok(Acquired::Held(owner)) => {
+                self.claim.ledger.strike(node);
+                Ballot::Held(owner)
+            }
+            Err(error) => self.failed(node, error),
+        };
+        self.tally.record(node, ballot);
+        true
+    }
+
+    fn failed(&mut self, node: usize, error: NodeError) -> Ballot<Owner> {
+        self.failures[node] = Some(error);
+        Ballot::Failed
+    }
+
+    /// Gives back what it has, in the background.
+    pub(super) fn give_up(self) -> Stragglers {
+        Stragglers(self.replies)
+    }
+
+    /// Turns the votes into a claim or a refusal. A refused attempt releases what it has, in the background.
+    pub(super) fn conclude(
+        self,
+        decision: Decision<Owner>,
+    ) -> (Result<Claim, Refusal>, Stragglers) {
+        let cause = match decision {
+            Decision::Granted => {
+                self.claim.ledger.close();
+                let in_time = self
+                    .claim
+                    .deadline()
+                    .is_some_and(|end| Instant::now() < end);
+                let result = if in_time {
+                    Ok(self.claim)
+                } else {
+                    Err(self.claim.outlived())
+                };
+                return (result, Stragglers(self.replies));
+            }
+            Decision::Busy(owner) => {
+                let held = Ballot::Held(owner);
+                let at = self.tally.nodes_saying(&held).next().unwrap_or(0);
+                Cause::Busy { at }
+            }
+            // Who is there without a majority is in the way all the same.
+            Decision::Split => {
+                let held = |node: &usize| matches!(self.tally.ballot(*node), Some(Ballot::Held(_)));
+                let at = (0..self.failures.len()).find(held).unwrap_or(0);
+                Cause::Busy { at }
+            }
+            Decision::NoQuorum => {
+                let nodes = self.failures.len();
+                let usable = nodes - self.tally.nodes_saying(&Ballot::Failed).count();
+                let needed = quorum(nodes);
+                Cause::NoQuorum(
+                    format!("at most {usable} of {nodes} nodes can answer, {needed} are needed")
+                        .into(),
+                )
+            }
+        };
+        let refusal = Refusal {
+            key: self.claim.key.clone(),
+            votes: self.votes(),
+            cause,
+        };
+        (Err(refusal), Stragglers(self.replies))
+    }
+
+    fn votes(&self) -> Vec<NodeVote> {
+        let nodes = self.claim.redlock.nodes.iter().enumerate();
+        nodes
+            .filter_map(|(position, node)| {
+                let vote = match self.tally.ballot(position)? {
+                    Ballot::Granted => Vote::Granted,
+                    Ballot::Held(_) => Vote::Busy,
+                    Ballot::Free => return None,
+                    Ballot::Failed => Vote::Failed(match &self.failures[position] {
+                        Some(NodeError(reason)) => Arc::clone(reason),
+                        None => "failed".into(),
+                    }),
+                };
+                Some(NodeVote {
+                    node: Arc::clone(node.name()),
+                    vote,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The answer of the node at a position.
+pub(super) struct Indexed<T> {
+    position: usize,
+    reply: Reply<T>,
+}
+
+impl<T> Indexed<T> {
+    pub(super) fn new(position: usize, reply: Reply<T>) -> Self {
+        Self { position, reply }
+    }
+}
+
+impl<T> Future for Indexed<T> {
+    type Output = (usize, Result<T, NodeError>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let position = self.position;
+        self.reply
+            .as_mut()
+            .poll(cx)
+            .map(|answer| (position, answer))
+    }
+}
+
+/// Answers that came too late to matter. They are waited for all the same: a request that is dropped before the
+/// connection has written it would not be sent while its release would, and a node that stays silent has to be noticed.
+#[derive(Default)]
+pub(crate) struct Stragglers(FuturesUnordered<Indexed<Acquired>>);
+
+impl Stragglers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Ends by the deadline that each node was given.
+    pub(crate) async fn finish(mut self) {
+        while self.0.next().await.is_some() {}
+    }
+}

@@ -1,0 +1,267 @@
+//! What one attempt has taken, or may have taken: it gives everything back, on every way out.
+//!
+//! A claim is what stands between a request that was sent and a key that is left behind. It exists before the first
+//! byte leaves, and when it is released or dropped, each node that was sent the request is sent a release: after it, over
+//! the same connection. A node that cannot be reached is told again until the TTL has done the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use super::attempt::Indexed;
+use super::quorum::quorum;
+use super::{Cause, Redlock, Refusal, validity};
+use crate::backoff::Backoff;
+use crate::error::{NodeVote, Vote};
+use crate::key::LockKey;
+use crate::node::{Ledger, NodeError, Released, Token};
+
+/// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
+pub(super) const MOST_REDELIVERIES: usize = 4096;
+
+/// How often an unreachable node is told again.
+const REDELIVERY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(super) redlock: Arc<Redlock>,
+    pub(crate) key: LockKey,
+    pub(super) wire: Arc<str>,
+    pub(super) token: Token,
+    pub(super) ttl: Duration,
+    /// Before the first byte left: what the lease counts from.
+    pub(super) sent: Instant,
+    pub(super) ledger: Arc<Ledger>,
+    /// A release before this moment leaves the lock in place until then.
+    pub(crate) keep_until: Option<Instant>,
+    given_back: bool,
+}
+
+impl Claim {
+    pub(super) fn new(
+        redlock: &Arc<Redlock>,
+        key: &LockKey,
+        ttl: Duration,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            redlock: Arc::clone(redlock),
+            key: key.clone(),
+            wire: key.prefixed(&redlock.prefix),
+            token: Token::fresh()?,
+            ttl,
+            sent: Instant::now(),
+            ledger: Arc::default(),
+            keep_until: None,
+            given_back: false,
+        })
+    }
+
+    /// From when on the lock must not be believed to be ours. `None`: it never could.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        validity::deadline(self.sent.into_std(), self.ttl).map(Instant::from_std)
+    }
+
+    /// The refusal to give when the lock was granted too late to be of use.
+    pub(crate) fn outlived(&self) -> Refusal {
+        let (taken, ttl) = (self.sent.elapsed(), self.ttl);
+        let reason = format!("granted only after {taken:.1?}, too late for a TTL of {ttl:.1?}");
+        Refusal {
+            key: self.key.clone(),
+            votes: Vec::new(),
+            cause: Cause::NoQuorum(reason.into()),
+        }
+    }
+
+    /// Gives the lock back. The result comes as soon as a majority has answered or no majority can; the rest is finished
+    /// in the background, also when the result is not waited for.
+    pub(crate) fn release(mut self) -> oneshot::Receiver<Confirmation> {
+        let (report, result) = oneshot::channel();
+        self.give_back(Some(report));
+        result
+    }
+
+    fn give_back(&mut self, report: Option<oneshot::Sender<Confirmation>>) {
+        self.given_back = true;
+        self.ledger.close();
+        let mut work = Release {
+            redlock: Arc::clone(&self.redlock),
+            wire: Arc::clone(&self.wire),
+            token: self.token,
+            ttl: self.ttl,
+            keep_until: self.keep_until,
+            confirmation: Confirmation::new(self.redlock.nodes.len()),
+            report,
+        };
+        let asked: Vec<_> = (0..self.redlock.nodes.len())
+            .filter(|&node| self.ledger.holds(node))
+            .filter(|&node| !work.done_at_once(node))
+            .collect();
+        for node in 0..self.redlock.nodes.len() {
+            if !self.ledger.holds(node) {
+                work.confirmation.answers[node] = Some(Ok(Released::NotOurs));
+            }
+        }
+        if asked.is_empty() {
+            work.report();
+        } else {
+            self.redlock.executor.spawn(work.run(asked));
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.given_back {
+            self.give_back(None);
+        }
+    }
+}
+
+/// What the nodes said to a release.
+#[derive(Clone, Debug)]
+pub(crate) struct Confirmation {
+    answers: Vec<Option<Result<Released, NodeError>>>,
+}
+
+impl Confirmation {
+    fn new(nodes: usize) -> Self {
+        Self {
+            answers: vec![None; nodes],
+        }
+    }
+
+    fn count(&self, wanted: impl Fn(&Result<Released, NodeError>) -> bool) -> usize {
+        let answered = self.answers.iter().flatten();
+        answered.filter(|answer| wanted(answer)).count()
+    }
+
+    /// A majority had the lock as ours, and has it no more.
+    pub(crate) fn by_majority(&self) -> bool {
+        let done = self.count(|answer| *answer == Ok(Released::Done));
+        done >= quorum(self.answers.len())
+    }
+
+    /// So many no longer had it as ours that it was lost, not merely unconfirmed.
+    pub(crate) fn was_lost(&self) -> bool {
+        let gone = self.count(|answer| *answer == Ok(Released::NotOurs));
+        gone > self.answers.len() - quorum(self.answers.len())
+    }
+
+    fn is_decided(&self) -> bool {
+        let pending = self
+            .answers
+            .iter()
+            .filter(|answer| answer.is_none())
+            .count();
+        self.by_majority() || self.was_lost() || pending == 0
+    }
+
+    /// For an error.
+    pub(crate) fn votes(&self, redlock: &Redlock) -> Vec<NodeVote> {
+        let nodes = redlock.nodes.iter().zip(&self.answers);
+        nodes
+            .filter_map(|(node, answer)| {
+                let vote = match answer.as_ref()? {
+                    Ok(Released::Done) => Vote::Granted,
+                    Ok(Released::NotOurs) => Vote::Busy,
+                    Err(NodeError(reason)) => Vote::Failed(Arc::clone(reason)),
+                };
+                Some(NodeVote {
+                    node: Arc::clone(node.name()),
+                    vote,
+                })
+            })
+            .collect()
+    }
+}
+
+/// A release on its way.
+struct Release {
+    redlock: Arc<Redlock>,
+    wire: Arc<str>,
+    token: Token,
+    ttl: Duration,
+    keep_until: Option<Instant>,
+    confirmation: Confirmation,
+    report: Option<oneshot::Sender<Confirmation>>,
+}
+
+impl Release {
+    /// How long the lock lives on if it is released now.
+    fn keep(&self) -> Option<Duration> {
+        let left = self.keep_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    fn done_at_once(&mut self, node: usize) -> bool {
+        let released = self.redlock.nodes[node].release_now(&self.wire, self.token, self.keep());
+        if let Some(released) = released {
+            self.confirmation.answers[node] = Some(Ok(released));
+        }
+        released.is_some()
+    }
+
+    /// Whoever waits is told once. That nobody waits any more is as good.
+    fn report(&mut self) {
+        if let Some(report) = self.report.take() {
+            let _ = report.send(self.confirmation.clone());
+        }
+    }
+
+    async fn run(mut self, asked: Vec<usize>) {
+        let gone = Instant::now().checked_add(self.ttl);
+        let mut unreached = self.tell(asked).await;
+        self.report();
+        if unreached.is_empty() {
+            return;
+        }
+        let redlock = Arc::clone(&self.redlock);
+        let Ok(_permit) = redlock.redeliveries.try_acquire() else {
+            redlock.counters.releases_abandoned.add();
+            return;
+        };
+        let (least, most) = REDELIVERY;
+        let mut backoff = Backoff::new(least, most);
+        while !unreached.is_empty() {
+            sleep(backoff.next()).await;
+            if gone.is_none_or(|gone| gone <= Instant::now()) {
+                redlock.counters.releases_abandoned.add();
+                return;
+            }
+            unreached = self.tell(unreached).await;
+        }
+    }
+
+    /// Tells the nodes, and gives back those that did not confirm in time.
+    async fn tell(&mut self, nodes: Vec<usize>) -> Vec<usize> {
+        let deadline = self.redlock.deadline();
+        let mut replies: FuturesUnordered<_> = nodes
+            .into_iter()
+            .map(|node| {
+                let reply = Arc::clone(&self.redlock.nodes[node]).release(
+                    Arc::clone(&self.wire),
+                    self.token,
+                    self.keep(),
+                    deadline,
+                );
+                Indexed::new(node, reply)
+            })
+            .collect();
+        let mut unreached = Vec::new();
+        while let Some((node, answer)) = replies.next().await {
+            if answer.is_err() {
+                unreached.push(node);
+            }
+            self.confirmation.answers[node] = Some(answer);
+            if self.confirmation.is_decided() {
+                self.report();
+            }
+        }
+        unreached
+    }
+}

@@ -1,0 +1,113 @@
+//! What follows when nobody has a majority.
+//!
+//! Contenders who ask at the same instant can each win some nodes. If all gave up, nobody would run: a cron tick would be
+//! skipped by everybody. If all tried again at once, they could split the votes for ever. So the nodes are ranked for
+//! each key, the same way by every client (see [`order`](super::order)), and the first node decides. Whoever has it
+//! keeps what he has and asks the others again, a few times; everybody else gives back what he has, and then only looks,
+//! which takes nothing from the one who is collecting. A looker leaves when somebody has a majority. If instead enough
+//! nodes have become free for a majority, it tries again, the first free node first and the others only once it has that.
+//!
+//! All of it is bounded, as somebody who holds a minority may be dead. Then the lock counts as busy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::attempt::{Attempt, Stragglers};
+use super::claim::Claim;
+use super::quorum::{Ballot, Decision, quorum};
+use super::{Redlock, Refusal, order};
+use crate::backoff::between;
+use crate::node::Owner;
+
+/// How often a contender looks or asks again before the lock counts as busy.
+const ROUNDS: u32 = 24;
+
+/// How often in a row the one who has the first node asks the others again before he gives way.
+const LEAD_ROUNDS: u32 = 6;
+
+/// The bounds of the pause before a round, which grows with the rounds.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(25));
+
+fn pause(round: u32) -> Duration {
+    let (least, most) = PAUSE;
+    between(least, (least * 4 * (round + 1)).min(most))
+}
+
+/// Settles a split vote. See the [module](self).
+pub(super) async fn settle(
+    redlock: &Arc<Redlock>,
+    first: Attempt,
+) -> (Result<Claim, Refusal>, Stragglers) {
+    let (key, ttl) = (first.claim.key.clone(), first.claim.ttl);
+    let ranks = order::for_key(
+        key.as_str(),
+        redlock.nodes.iter().map(|node| &**node.name()),
+    );
+    let mut attempt = first;
+    if has_first_node(&attempt, &ranks) {
+        match lead(&mut attempt).await {
+            Decision::Split => {}
+            decision => return attempt.conclude(decision),
+        }
+    }
+    for round in 0..ROUNDS {
+        redlock.executor.spawn(attempt.give_up().finish());
+        sleep(pause(round)).await;
+
+        attempt = match Attempt::new(redlock, &key, ttl) {
+            Ok(attempt) => attempt,
+            Err(refusal) => return (Err(refusal), Stragglers::default()),
+        };
+        attempt.look().await;
+        let gate = match attempt.tally.decide() {
+            Some(decision @ (Decision::Busy(_) | Decision::NoQuorum)) => {
+                return attempt.conclude(decision);
+            }
+            _ => first_free_node(&attempt, &ranks),
+        };
+        if let Some(gate) = gate {
+            attempt.ask(|node| node == gate);
+            if attempt.granted_by(gate).await {
+                attempt.ask(|_| true);
+                match lead(&mut attempt).await {
+                    Decision::Split => {}
+                    decision => return attempt.conclude(decision),
+                }
+            }
+        }
+    }
+    attempt.conclude(Decision::Split)
+}
+
+/// Asks the other nodes until somebody has a majority, or for long enough.
+async fn lead(attempt: &mut Attempt) -> Decision<Owner> {
+    for round in 0..LEAD_ROUNDS {
+        match attempt.decide().await {
+            Decision::Split => {}
+            decision => return decision,
+        }
+        sleep(pause(round)).await;
+        attempt.ask(|_| true);
+    }
+    attempt.decide().await
+}
+
+/// The first node in rank that nobody has, if there are enough such nodes for a majority.
+fn first_free_node(seen: &Attempt, ranks: &[usize]) -> Option<usize> {
+    let free = |node: &usize| seen.tally.ballot(*node) == Some(&Ballot::Free);
+    let mut nodes = ranks.iter().copied().filter(free);
+    let first = nodes.next()?;
+    (nodes.count() + 1 >= quorum(ranks.len())).then_some(first)
+}
+
+/// Whether the first node in rank that answered is ours.
+fn has_first_node(attempt: &Attempt, ranks: &[usize]) -> bool {
+    let answered = |ballot: &&Ballot<Owner>| !matches!(ballot, Ballot::Failed);
+    let first = ranks
+        .iter()
+        .filter_map(|&node| attempt.tally.ballot(node))
+        .find(answered);
+    first == Some(&Ballot::Granted)
+}

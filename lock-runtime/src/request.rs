@@ -1,0 +1,217 @@
+//! Asking for a lock: what is wanted, checked once, before anything is sent.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+use crate::global;
+use crate::key::LockKey;
+use crate::lease::Lease;
+use crate::manager::LockManager;
+use crate::redlock::validity;
+use crate::wait::{self, Order, Patience};
+
+/// A lock that is being asked for. Made by [`LockManager::lock`] and [`LockManager::lock_all`].
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is acquired or run"]
+pub struct LockRequest {
+    /// `None`: the installed one, looked up when the lock is acquired.
+    manager: Option<LockManager>,
+    keys: Vec<LockKey>,
+    ttl: Option<Duration>,
+    patience: Patience,
+    hold_at_least: Duration,
+    name: &'static str,
+}
+
+impl LockRequest {
+    pub(crate) fn new(manager: Option<LockManager>, keys: Vec<LockKey>) -> Self {
+        Self {
+            manager,
+            keys,
+            ttl: None,
+            patience: Patience::For(Duration::ZERO),
+            hold_at_least: Duration::ZERO,
+            name: "",
+        }
+    }
+
+    pub(crate) fn manager(mut self, manager: &LockManager) -> Self {
+        self.manager = Some(manager.clone());
+        self
+    }
+
+    /// For how long the nodes keep the lock if nothing more is heard from this process. Required; at most the manager's
+    /// `max_ttl`. Whole milliseconds count.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long to wait for a lock that is busy, or for nodes that do not answer. Default: one try. The last try is made
+    /// when the time is over, so the answer may come later by one `node_timeout`.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.patience = Patience::For(wait);
+        self
+    }
+
+    /// Waits until the lock is there, through outages too.
+    pub fn wait_forever(mut self) -> Self {
+        self.patience = Patience::Forever;
+        self
+    }
+
+    /// A release sooner than this after the acquisition leaves the lock in place until then. This is what keeps a short
+    /// job from running twice on replicas whose clocks differ. At most the manager's `max_ttl`; a process that dies
+    /// meanwhile keeps the lock for its TTL only.
+    pub fn hold_at_least(mut self, hold_at_least: Duration) -> Self {
+        self.hold_at_least = hold_at_least;
+        self
+    }
+
+    /// A label for logs.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Acquires the lock. The lease releases it when it is dropped.
+    ///
+    /// Dropping the future at any point leaves nothing behind: what was or will be granted is released in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`] says why the lock is not ours.
+    pub async fn acquire(self) -> Result<Lease, LockError> {
+        let name = self.name;
+        let manager = match &self.manager {
+            Some(manager) => manager.clone(),
+            None => global::installed()?,
+        };
+        let order = self.checked(manager.max_ttl)?;
+        let keys = order.keys.clone();
+        let claims = wait::acquire(&manager.redlock, order).await?;
+        Ok(Lease::new(manager.redlock, keys, claims, name))
+    }
+
+    /// What is asked for, if it can be.
+    fn checked(mut self, max_ttl: Duration) -> Result<Order, LockError> {
+        self.keys.sort_unstable();
+        self.keys.dedup();
+        let Some(first) = self.keys.first() else {
+            return Err(LockError::InvalidKey {
+                key: "".into(),
+                reason: "no key was given".into(),
+            });
+        };
+        for key in &self.keys {
+            if let Some(reason) = key.fault() {
+                return Err(LockError::InvalidKey {
+                    key: key.clone(),
+                    reason: reason.into(),
+                });
+            }
+        }
+        let invalid_ttl = |reason: String| LockError::InvalidTtl {
+            key: first.clone(),
+            reason: reason.into(),
+        };
+        let Some(asked) = self.ttl else {
+            return Err(invalid_ttl("no TTL was given".to_owned()));
+        };
+        if asked > max_ttl {
+            return Err(invalid_ttl(format!(
+                "a TTL of {asked:?} is longer than max_ttl, {max_ttl:?}"
+            )));
+        }
+        let ttl = Duration::from_millis(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));
+        if validity::usable(ttl).is_none() {
+            return Err(invalid_ttl(format!(
+                "a TTL of {asked:?} is used up by the clock drift that is allowed for, {:?}",
+                validity::drift(ttl)
+            )));
+        }
+        if self.hold_at_least > max_ttl {
+            return Err(invalid_ttl(format!(
+                "hold_at_least of {:?} is longer than max_ttl, {max_ttl:?}",
+                self.hold_at_least
+            )));
+        }
+        Ok(Order {
+            keys: self.keys,
+            ttl,
+            patience: self.patience,
+            hold_at_least: self.hold_at_least,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_TTL: Duration = Duration::from_secs(60);
+
+    fn ask(ttl: Duration) -> Result<Order, LockError> {
+        LockManager::in_memory().lock("k").ttl(ttl).checked(MAX_TTL)
+    }
+
+    #[test]
+    fn a_ttl_is_checked_before_anything_is_sent() {
+        for ttl in [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_millis(2),
+            Duration::from_secs(61),
+            Duration::MAX,
+        ] {
+            let refused = ask(ttl);
+            assert!(
+                matches!(refused, Err(LockError::InvalidTtl { .. })),
+                "{ttl:?}: {refused:?}"
+            );
+        }
+        for millis in 3..=1000 {
+            let ttl = Duration::from_millis(millis);
+            assert_eq!(ask(ttl).expect("a TTL").ttl, ttl);
+        }
+    }
+
+    #[test]
+    fn keys_are_sorted_and_told_once() {
+        let order = LockManager::in_memory()
+            .lock_all(["b", "a", "b"])
+            .ttl(Duration::from_secs(1))
+            .checked(MAX_TTL)
+            .expect("an order");
+        assert_eq!(order.keys, ["a".into(), "b".into()]);
+    }
+
+    #[test]
+    fn what_cannot_be_locked_is_told_apart() {
+        let locks = LockManager::in_memory();
+        let second = Duration::from_secs(1);
+        let refused = [
+            locks.lock(" ").ttl(second),
+            locks.lock_all(["a", ""]).ttl(second),
+            locks.lock_all([""; 0]).ttl(second),
+        ];
+        for request in refused {
+            let refused = request.checked(MAX_TTL);
+            assert!(
+                matches!(refused, Err(LockError::InvalidKey { .. })),
+                "{refused:?}"
+            );
+        }
+        let refused = [
+            locks.lock("k"),
+            locks.lock("k").ttl(second).hold_at_least(Duration::MAX),
+        ];
+        for request in refused {
+            let refused = request.checked(MAX_TTL);
+            assert!(
+                matches!(refused, Err(LockError::InvalidTtl { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+}

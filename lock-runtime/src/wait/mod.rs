@@ -1,0 +1,162 @@
+//! From wanting locks to having them: trying, waiting, and giving up in time.
+//!
+//! Waiting is polling with jitter. The work is done by the manager's executor, so that a caller who goes away in the
+//! middle of it leaves nothing behind: his claims find nobody to take them, and are released.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backoff::Backoff;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::redlock::claim::Claim;
+use crate::redlock::{Cause, Redlock, Refusal, Stragglers};
+
+/// The pause between two tries at a busy lock.
+const POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+
+/// What is wanted, and was found to be possible.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
+    pub(crate) keys: Vec<LockKey>,
+    pub(crate) ttl: Duration,
+    pub(crate) patience: Patience,
+    pub(crate) hold_at_least: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    For(Duration),
+    Forever,
+}
+
+/// Takes all the locks, or none.
+pub(crate) async fn acquire(redlock: &Arc<Redlock>, order: Order) -> Result<Vec<Claim>, LockError> {
+    let key = order.keys.first().cloned();
+    let (answer, result) = oneshot::channel();
+    redlock
+        .executor
+        .spawn(contend(Arc::clone(redlock), order, answer));
+    result.await.unwrap_or_else(|_| {
+        Err(LockError::NoQuorum {
+            key: key.unwrap_or_else(|| "".into()),
+            elapsed: Duration::ZERO,
+            reason: "the thread or runtime of the lock manager has ended".into(),
+            votes: Vec::new(),
+        })
+    })
+}
+
+async fn contend(
+    redlock: Arc<Redlock>,
+    order: Order,
+    mut answer: oneshot::Sender<Result<Vec<Claim>, LockError>>,
+) {
+    let started = Instant::now();
+    let (least, most) = POLL;
+    let mut backoff = Backoff::new(least, most);
+    let deadline = match order.patience {
+        // A deadline beyond what the clock can express is none.
+        Patience::For(wait) => started.checked_add(wait),
+        Patience::Forever => None,
+    };
+    loop {
+        let time_is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let (taken, stragglers) = take_all(&redlock, &order).await;
+        match taken {
+            Ok(claims) => {
+                redlock.counters.acquired.add();
+                // Claims that nobody is left to take are dropped here, which releases them.
+                let _ = answer.send(Ok(claims));
+                stragglers.finish().await;
+                return;
+            }
+            Err(refusal) => {
+                if !stragglers.is_empty() {
+                    redlock.executor.spawn(stragglers.finish());
+                }
+                if time_is_over {
+                    let error = explain(&redlock, refusal, &order, started).await;
+                    let _ = answer.send(Err(error));
+                    return;
+                }
+            }
+        }
+        let now = Instant::now();
+        let again = now.checked_add(backoff.next()).unwrap_or(now);
+        let again = deadline.map_or(again, |deadline| again.min(deadline));
+        let pause = pin!(sleep_until(again));
+        let gone = pin!(answer.closed());
+        if let Either::Right(_) = select(pause, gone).await {
+            return;
+        }
+    }
+}
+
+/// One try at all the keys, one after the other. A refusal gives back what was taken before it.
+async fn take_all(
+    redlock: &Arc<Redlock>,
+    order: &Order,
+) -> (Result<Vec<Claim>, Refusal>, Stragglers) {
+    let mut claims: Vec<Claim> = Vec::with_capacity(order.keys.len());
+    let mut stragglers = Stragglers::default();
+    for key in &order.keys {
+        let (taken, late) = redlock.acquire(key, order.ttl).await;
+        stragglers.add(late);
+        match taken {
+            Ok(claim) => claims.push(claim),
+            Err(refusal) => return (Err(refusal), stragglers),
+        }
+    }
+    let now = Instant::now();
+    // While the later ones were taken, the first ones have aged.
+    if let Some(late) = claims
+        .iter()
+        .find(|claim| claim.deadline().is_none_or(|end| end <= now))
+    {
+        let refusal = late.outlived();
+        return (Err(refusal), stragglers);
+    }
+    let keep_until = now.checked_add(order.hold_at_least);
+    for claim in &mut claims {
+        claim.keep_until = keep_until;
+    }
+    (Ok(claims), stragglers)
+}
+
+/// Puts a refusal into the words of the caller.
+async fn explain(
+    redlock: &Redlock,
+    refusal: Refusal,
+    order: &Order,
+    started: Instant,
+) -> LockError {
+    let Refusal { key, votes, cause } = refusal;
+    match cause {
+        Cause::Busy { at } => {
+            redlock.counters.busy.add();
+            let remaining = redlock.remaining(&key, at).await;
+            LockError::Busy {
+                key,
+                elapsed: started.elapsed(),
+                retry_after: remaining.unwrap_or(order.ttl),
+                votes,
+            }
+        }
+        Cause::NoQuorum(reason) => {
+            redlock.counters.no_quorum.add();
+            LockError::NoQuorum {
+                key,
+                elapsed: started.elapsed(),
+                reason,
+                votes,
+            }
+        }
+    }
+}
