@@ -3,8 +3,7 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -62,6 +61,15 @@ enum State {
     Down(Arc<str>),
 }
 
+impl State {
+    fn link(&self) -> Option<Arc<Link>> {
+        match self {
+            Self::Ready(link) => Some(Arc::clone(link)),
+            Self::Connecting | Self::Down(_) => None,
+        }
+    }
+}
+
 impl Slot {
     /// A slot, and the work that keeps it connected until the slot is dropped.
     pub(super) fn new(target: Arc<Target>) -> (Self, impl Future<Output = ()> + Send + 'static) {
@@ -69,38 +77,46 @@ impl Slot {
         (Self { state }, keep_connected(target, sender))
     }
 
-    /// A connection that may be expected to answer. Waits for one until the deadline where there is hope.
+    /// A connection that may be expected to answer. A doubt is waited out, but only once: a server that has been silent
+    /// for the time that it is allowed costs nothing more.
     pub(super) async fn trusted(&self, deadline: Instant) -> Result<Arc<Link>, NodeError> {
-        self.link(deadline, |link| !link.doubted()).await
-    }
-
-    /// A connection, also one that owes an answer: what is sent over it is executed after what was sent before.
-    pub(super) async fn any(&self, deadline: Instant) -> Result<Arc<Link>, NodeError> {
-        self.link(deadline, |_| true).await
-    }
-
-    async fn link(
-        &self,
-        deadline: Instant,
-        usable: impl Fn(&Link) -> bool,
-    ) -> Result<Arc<Link>, NodeError> {
-        let look = |state: &State| match state {
-            State::Ready(link) if usable(link) => Some(Ok(Arc::clone(link))),
-            State::Down(reason) => Some(Err(NodeError(Arc::clone(reason)))),
-            State::Ready(_) | State::Connecting => None,
+        let link = self.any(deadline).await?;
+        let Some(since) = link.doubted_since() else {
+            return Ok(link);
         };
-        if let Some(known) = look(&self.state.borrow()) {
-            return known;
-        }
+        let allowed = deadline.saturating_duration_since(Instant::now());
+        let patience = since.checked_add(allowed).unwrap_or(since).min(deadline);
+        let trusted = |state: &State| match state {
+            State::Ready(link) => link.doubted_since().is_none(),
+            State::Connecting | State::Down(_) => false,
+        };
         let mut state = self.state.clone();
-        let known = timeout_at(deadline, state.wait_for(|state| look(state).is_some())).await;
+        let link = match timeout_at(patience, state.wait_for(trusted)).await {
+            Ok(Ok(state)) => state.link(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        link.ok_or_else(|| {
+            NodeError::from("no answer to an earlier request, and none to a probe yet")
+        })
+    }
+
+    /// A connection, also one that owes an answer: what is sent over it is executed after what was sent before. Waits for
+    /// one where it is not known yet whether there will be one.
+    pub(super) async fn any(&self, deadline: Instant) -> Result<Arc<Link>, NodeError> {
+        let mut known = self.state.borrow().clone();
+        if matches!(known, State::Connecting) {
+            let mut state = self.state.clone();
+            let settled = |state: &State| !matches!(state, State::Connecting);
+            known = match timeout_at(deadline, state.wait_for(settled)).await {
+                Ok(Ok(state)) => state.clone(),
+                Ok(Err(_)) => return Err("the lock manager has ended".into()),
+                Err(_) => State::Connecting,
+            };
+        }
         match known {
-            Ok(Ok(state)) => look(&state).unwrap_or_else(|| Err("not connected".into())),
-            Ok(Err(_)) => Err("the lock manager has ended".into()),
-            Err(_) => Err(match &*self.state.borrow() {
-                State::Ready(_) => "it owes an answer and is being probed".into(),
-                _ => "not connected yet".into(),
-            }),
+            State::Ready(link) => Ok(link),
+            State::Down(reason) => Err(NodeError(reason)),
+            State::Connecting => Err("not connected yet".into()),
         }
     }
 }
@@ -110,7 +126,8 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// `SET` takes `NX` and `GET` together (Redis 7.0 and later).
     pub(super) set_nx_get: bool,
-    doubted: AtomicBool,
+    /// Since when it owes an answer that should have come.
+    doubted: Mutex<Option<Instant>>,
     doubt: Notify,
 }
 
@@ -121,8 +138,16 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    fn doubted(&self) -> bool {
-        self.doubted.load(Ordering::Acquire)
+    fn doubted_since(&self) -> Option<Instant> {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_doubted(&self, since: Option<Instant>) {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        *doubted = match (*doubted, since) {
+            (Some(first), Some(_)) => Some(first),
+            _ => since,
+        };
     }
 
     /// Sends a command and waits for the answer. The first poll hands it to the connection, in order.
@@ -167,7 +192,7 @@ impl Link {
         if let Ok(answer) = timeout_at(deadline, answer).await {
             return answer.map_err(|error| NodeError(words(&error)));
         }
-        self.doubted.store(true, Ordering::Release);
+        self.set_doubted(Some(Instant::now()));
         self.doubt.notify_one();
         Err(NodeError::no_answer(asked.elapsed()))
     }
@@ -180,7 +205,7 @@ impl Link {
             let ping = redis::cmd("PING");
             match timeout(patience, connection.send_packed_command(&ping)).await {
                 Ok(Ok(_)) => {
-                    self.doubted.store(false, Ordering::Release);
+                    self.set_doubted(None);
                     trusted_again();
                 }
                 Ok(Err(_)) | Err(_) => return,
@@ -298,7 +323,7 @@ async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver)
     let link = Link {
         connection,
         set_nx_get: sets_nx_get(info)?,
-        doubted: AtomicBool::new(false),
+        doubted: Mutex::new(None),
         doubt: Notify::new(),
     };
     Ok((link, driver))
