@@ -1,0 +1,177 @@
+//! What the attribute sits on.
+//!
+//! The signature is parsed and the body is kept as tokens: a body that is half written, as it is in an editor, still
+//! expands. Only a function that is not `async` has its body parsed, to find the future that it gives back.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{
+    Attribute, Block, Error, Expr, ExprAsync, Ident, Result, Signature, Stmt, Token, Visibility,
+    token,
+};
+
+use crate::key::peel;
+
+/// A function that can be guarded.
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) signature: Signature,
+    /// Those in the body, such as `#![allow(…)]` and `//!`.
+    pub(crate) inner_attrs: Vec<Attribute>,
+    pub(crate) body: Braces,
+    pub(crate) form: Form,
+}
+
+/// A block as it was written.
+pub(crate) struct Braces {
+    pub(crate) span: Span,
+    pub(crate) content: TokenStream,
+}
+
+/// Where in the function the code is that runs under the lock.
+pub(crate) enum Form {
+    /// `async fn`: the body.
+    Async,
+    /// `fn` that ends in `async { … }` or `Box::pin(async { … })`: that block.
+    Future(Box<Future>),
+}
+
+/// A future at the end of a function that is not `async`. This is also what `#[async_trait]` makes of an `async fn`.
+pub(crate) struct Future {
+    pub(crate) before: TokenStream,
+    /// The `Box::pin` around the block.
+    pub(crate) wrapper: Option<Expr>,
+    pub(crate) move_token: Option<Token![move]>,
+    pub(crate) block: Braces,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        if let Some(error) = wrong_target(input) {
+            return Err(error);
+        }
+        let signature: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            return Err(Error::new(
+                signature.ident.span(),
+                format!(
+                    "`{}` has no body to guard: put `#[distributed_lock]` on the implementation",
+                    signature.ident
+                ),
+            ));
+        }
+        let (inner_attrs, body) = body(input)?;
+        let form = if signature.asyncness.is_some() {
+            Form::Async
+        } else {
+            Form::Future(Box::new(
+                future(&body.content).ok_or_else(|| not_async(&signature))?,
+            ))
+        };
+        Ok(Self {
+            attrs,
+            vis,
+            signature,
+            inner_attrs,
+            body,
+            form,
+        })
+    }
+}
+
+/// The error for anything but a function.
+fn wrong_target(input: ParseStream<'_>) -> Option<Error> {
+    if input.fork().parse::<Signature>().is_ok() {
+        return None;
+    }
+    let keyword = input.fork().call(Ident::parse_any).ok()?;
+    let target = match keyword.to_string().as_str() {
+        "impl" => "an `impl` block",
+        "trait" | "auto" => "a trait",
+        "mod" => "a module",
+        "struct" => "a struct",
+        "enum" => "an enum",
+        "union" => "a union",
+        "type" => "a type alias",
+        "static" => "a static",
+        "const" => "a constant",
+        "use" => "an import",
+        "macro_rules" | "macro" => "a macro",
+        "unsafe" if input.peek2(Token![impl]) => "an `impl` block",
+        "unsafe" if input.peek2(Token![trait]) => "a trait",
+        "extern" => "an `extern` block",
+        _ => return None,
+    };
+    Some(Error::new(
+        keyword.span(),
+        format!(
+            "`#[distributed_lock]` goes on an `async fn`, not on {target}: put it on each function that needs the lock"
+        ),
+    ))
+}
+
+fn not_async(signature: &Signature) -> Error {
+    Error::new(
+        signature.fn_token.span,
+        "`#[distributed_lock]` needs an `async fn`, or one that ends in `async move { … }` or \
+         `Box::pin(async move { … })`; if another attribute has taken the `async` away, such as `#[tokio::test]`, \
+         write `#[distributed_lock]` above it",
+    )
+}
+
+fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
+    let (span, content) = input.step(|cursor| {
+        cursor
+            .group(proc_macro2::Delimiter::Brace)
+            .map(|(content, span, rest)| ((span.join(), content.token_stream()), rest))
+            .ok_or_else(|| cursor.error("expected the body of the function"))
+    })?;
+    let split = |input: ParseStream<'_>| Ok((input.call(Attribute::parse_inner)?, input.parse()?));
+    let (inner_attrs, content) = split
+        .parse2(content.clone())
+        .unwrap_or((Vec::new(), content));
+    Ok((inner_attrs, Braces { span, content }))
+}
+
+fn future(body: &TokenStream) -> Option<Future> {
+    let mut statements = Block::parse_within.parse2(body.clone()).ok()?;
+    let Some(Stmt::Expr(tail, None)) = statements.pop() else {
+        return None;
+    };
+    let (wrapper, block) = match peel(tail) {
+        Expr::Async(block) => (None, block),
+        Expr::Call(mut call) if call.args.len() == 1 && is_pin(&call.func) => {
+            let Expr::Async(block) = peel(call.args.pop()?) else {
+                return None;
+            };
+            (Some(*call.func), block)
+        }
+        _ => return None,
+    };
+    let ExprAsync {
+        capture: move_token,
+        block: Block {
+            brace_token: token::Brace { span },
+            stmts,
+        },
+        ..
+    } = block;
+    Some(Future {
+        before: quote!(#(#statements)*),
+        wrapper,
+        move_token,
+        block: Braces {
+            span: span.join(),
+            content: quote!(#(#stmts)*),
+        },
+    })
+}
+
+fn is_pin(function: &Expr) -> bool {
+    matches!(function, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "pin"))
+}

@@ -1,0 +1,298 @@
+//! Keys: templates such as `"order:{order.id}"`, and expressions that are turned into a key.
+//!
+//! A template is `format!` syntax. One that `format!` understands is handed on untouched, so that the compiler's own
+//! messages point inside the literal. Placeholders that go further (`{order.id}`) become positional arguments.
+
+mod template;
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::Parser;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Member, Result};
+
+use crate::span::{generated_at, moved_to};
+
+use self::template::{Piece, split};
+
+/// What `key` or `keys` asked for.
+pub(crate) enum Keys {
+    One(Key),
+    All(Vec<Key>),
+}
+
+/// One key.
+pub(crate) enum Key {
+    /// Text without placeholders.
+    Text(LitStr),
+    /// A format string and its positional arguments.
+    Format(LitStr, Vec<TokenStream>),
+    /// Anything else that is `Into<LockKey>`.
+    Expr(Expr),
+}
+
+impl Keys {
+    /// `key = …`
+    pub(crate) fn one(value: Expr) -> Result<Self> {
+        Key::new(value).map(Self::One)
+    }
+
+    /// `keys = […]`
+    pub(crate) fn all(value: Expr) -> Result<Self> {
+        let Expr::Array(list) = value else {
+            return Err(Error::new_spanned(
+                value,
+                "`keys` is a list, as in `keys = [\"account:{from}\", \"account:{to}\"]`; \
+                 for keys that only run time knows there is `LockManager::lock_all`",
+            ));
+        };
+        if list.elems.is_empty() {
+            return Err(Error::new_spanned(
+                list,
+                "`keys` is empty: there is nothing to lock",
+            ));
+        }
+        let mut keys = Vec::new();
+        let mut errors: Option<Error> = None;
+        for element in list.elems {
+            match (Key::new(element), &mut errors) {
+                (Ok(key), _) => keys.push(key),
+                (Err(error), Some(earlier)) => earlier.combine(error),
+                (Err(error), first) => *first = Some(error),
+            }
+        }
+        match errors {
+            Some(errors) => Err(errors),
+            None => Ok(Self::All(keys)),
+        }
+    }
+
+    /// Whether `name` itself is a key, so that computing the keys moves it.
+    pub(crate) fn take(&self, name: &Ident) -> bool {
+        let is_name =
+            |key: &Key| matches!(key, Key::Expr(Expr::Path(path)) if path.path.is_ident(name));
+        match self {
+            Self::One(key) => is_name(key),
+            Self::All(keys) => keys.iter().any(is_name),
+        }
+    }
+
+    /// An expression of the runtime's `Keys`.
+    pub(crate) fn expand(&self, krate: &TokenStream) -> TokenStream {
+        match self {
+            Self::One(key) => {
+                let at = key.position();
+                let value = key.expand(krate);
+                let krate = moved_to(at, krate);
+                quote_spanned!(generated_at(at)=> #krate::__private::Keys::one(#value))
+            }
+            Self::All(keys) => {
+                let keys = keys.iter().map(|key| {
+                    let at = key.position();
+                    let value = key.expand(krate);
+                    let krate = moved_to(at, krate);
+                    quote_spanned! {generated_at(at)=>
+                        #krate::__private::core::convert::Into::<#krate::__private::LockKey>::into(#value)
+                    }
+                });
+                quote_spanned!(Span::mixed_site()=> #krate::__private::Keys::all([#(#keys),*]))
+            }
+        }
+    }
+}
+
+impl Key {
+    fn new(value: Expr) -> Result<Self> {
+        match peel(value) {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(literal),
+                ..
+            }) => template(literal),
+            value => Ok(Self::Expr(value)),
+        }
+    }
+
+    /// Where it was written: that is where a wrong type is reported.
+    fn position(&self) -> Span {
+        match self {
+            Self::Text(literal) | Self::Format(literal, _) => literal.span(),
+            Self::Expr(value) => value.span(),
+        }
+    }
+
+    fn expand(&self, krate: &TokenStream) -> TokenStream {
+        match self {
+            Self::Text(literal) => literal.to_token_stream(),
+            Self::Format(literal, arguments) => {
+                quote_spanned!(Span::mixed_site()=> #krate::__private::format!(#literal #(, #arguments)*))
+            }
+            Self::Expr(value) => value.to_token_stream(),
+        }
+    }
+}
+
+/// What a macro put into an invisible group, without the group.
+pub(crate) fn peel(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => peel(*group.expr),
+        value => value,
+    }
+}
+
+fn template(literal: LitStr) -> Result<Key> {
+    let text = literal.value();
+    if text.trim().is_empty() {
+        return Err(Error::new(
+            literal.span(),
+            "the key is empty: name what is locked, as in \"order:{id}\"",
+        ));
+    }
+    let pieces = split(&text).map_err(|problem| Error::new(literal.span(), problem))?;
+    if let Some(text) = plain(&pieces) {
+        return Ok(Key::Text(LitStr::new(&text, literal.span())));
+    }
+    let mut rebuilt = String::new();
+    let mut arguments = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => rebuilt.push_str(&text.replace('{', "{{").replace('}', "}}")),
+            Piece::Place { value, spec } => {
+                rebuilt.push('{');
+                if captured_by_format(value) {
+                    rebuilt.push_str(value);
+                } else {
+                    rebuilt.push_str(&arguments.len().to_string());
+                    arguments.push(placeholder(value, literal.span())?);
+                }
+                rebuilt.push_str(spec);
+                rebuilt.push('}');
+            }
+        }
+    }
+    let format = if rebuilt == text {
+        literal
+    } else {
+        LitStr::new(&rebuilt, literal.span())
+    };
+    Ok(Key::Format(format, arguments))
+}
+
+/// The text of a template that has no placeholder.
+fn plain(pieces: &[Piece<'_>]) -> Option<String> {
+    pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            Piece::Place { .. } => None,
+        })
+        .collect()
+}
+
+/// Whether the value can be handed to the compiler's lexer, which reports what it cannot read by itself, and gives up
+/// on an unfinished comment or literal.
+fn is_readable(value: &str) -> bool {
+    let mut in_string = false;
+    let mut before = None;
+    let mut characters = value.chars().peekable();
+    while let Some(character) = characters.next() {
+        let readable = match character {
+            '"' => {
+                in_string = !in_string;
+                true
+            }
+            '\\' | '\r' | '\n' => false,
+            '#' if !in_string => {
+                before == Some('r') && characters.peek().is_some_and(char::is_ascii_alphabetic)
+            }
+            _ => {
+                in_string
+                    || "_.:()[] ".contains(character)
+                    || character.is_ascii_digit()
+                    || character.is_alphabetic()
+            }
+        };
+        if !readable {
+            return false;
+        }
+        before = Some(character);
+    }
+    !in_string
+}
+
+/// Whether `format!` itself finds the value: a name, keywords included (`{type}` is the parameter `r#type`).
+fn captured_by_format(value: &str) -> bool {
+    !value.starts_with("r#")
+        && is_readable(value)
+        && Ident::parse_any
+            .parse_str(value)
+            .is_ok_and(|name| name == value)
+}
+
+/// The expression in a placeholder that `format!` does not understand.
+fn placeholder(value: &str, literal: Span) -> Result<TokenStream> {
+    let refused = || {
+        Error::new(
+            literal,
+            format!(
+                "`{{{value}}}`: a placeholder is a parameter, with fields, methods without arguments and indices after \
+                 it, as in `{{id}}`, `{{order.id}}`, `{{self.region}}` or `{{req.user()}}`; \
+                 for more, give `key` an expression such as `format!(\"…\")`"
+            ),
+        )
+    };
+    if !is_readable(value) {
+        return Err(refused());
+    }
+    let expression: Expr = LitStr::new(value, literal).parse().map_err(|_| refused())?;
+    place_expression(&expression, literal).ok_or_else(refused)
+}
+
+/// What follows the first name is marked as generated: the compiler's suggestions would otherwise replace the whole
+/// literal with the name of a field.
+fn place_expression(expression: &Expr, literal: Span) -> Option<TokenStream> {
+    let generated = generated_at(literal);
+    match expression {
+        Expr::Path(path)
+            if path.qself.is_none()
+                && path.path.segments.iter().all(|s| s.arguments.is_empty()) =>
+        {
+            Some(path.to_token_stream())
+        }
+        Expr::Field(field) => {
+            let base = place_expression(&field.base, literal)?;
+            let member = match &field.member {
+                Member::Named(name) => {
+                    let mut name = name.clone();
+                    name.set_span(generated);
+                    Member::Named(name)
+                }
+                Member::Unnamed(index) => {
+                    let mut index = index.clone();
+                    index.span = generated;
+                    Member::Unnamed(index)
+                }
+            };
+            Some(quote_spanned!(generated=> #base.#member))
+        }
+        Expr::MethodCall(call) if call.args.is_empty() && call.turbofish.is_none() => {
+            let base = place_expression(&call.receiver, literal)?;
+            let method = format_ident!("{}", call.method, span = generated);
+            Some(quote_spanned!(generated=> #base.#method()))
+        }
+        Expr::Index(index) => {
+            let base = place_expression(&index.expr, literal)?;
+            let index = match &*index.index {
+                Expr::Lit(ExprLit {
+                    lit: lit @ (Lit::Int(_) | Lit::Str(_)),
+                    ..
+                }) => lit.to_token_stream(),
+                index => place_expression(index, literal)?,
+            };
+            Some(quote_spanned!(generated=> #base[#index]))
+        }
+        _ => None,
+    }
+}

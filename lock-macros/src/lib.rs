@@ -1,0 +1,230 @@
+//! The attribute `#[distributed_lock]`. Use it through `lock-runtime`, which re-exports it.
+
+mod args;
+mod duration;
+mod expand;
+mod item;
+mod key;
+mod params;
+mod returns;
+mod span;
+
+use proc_macro::TokenStream;
+
+/// Runs the body of an async function while the caller holds a lock that every replica of the service respects.
+///
+/// The key is computed, the lock is acquired, the body runs, its locals and the parameters are dropped, the lock is
+/// released. It is released on every way out: return, `?`, panic, and a dropped future.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// struct Order {
+///     id: u64,
+/// }
+///
+/// #[distributed_lock(key = "order:{order.id}", ttl = "8s", wait = "2s")]
+/// async fn pay(order: Order) -> Result<u64, LockError> {
+///     Ok(order.id)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// lock_runtime::install(lock_runtime::LockManager::in_memory())?;
+/// assert_eq!(pay(Order { id: 7 }).await?, 7);
+/// # Ok(()) }
+/// ```
+///
+/// # Where it goes
+///
+/// On `async fn`: free functions, methods, and methods in traits that have a body. Also on a function that ends in
+/// `async move { … }` or `Box::pin(async move { … })`, which is what `#[async_trait]` leaves; there the key may use
+/// `self` and parameters with a plain name.
+///
+/// Attributes are expanded from the top, and the first one ends up innermost. So `#[distributed_lock]` goes above
+/// `#[tokio::test]`, and of two `#[distributed_lock]` on one function the lower one is acquired first.
+///
+/// # What to know
+///
+/// - What a pattern leaves without a name, as in `Foo(_, x)`, is dropped after the lock is released. A parameter that is
+///   `_` as a whole is dropped before.
+/// - A function that calls itself with the same key asks for a lock that it holds.
+/// - Every guarded function adds to the depth of a future's type: about 15 that await one another fit under the default
+///   `recursion_limit`.
+///
+/// # `key`
+///
+/// What is locked. A string literal is a template over the parameters, with `format!` syntax (`{id:05}`, `{x:?}`,
+/// `{{`). A placeholder may go on with fields, methods without arguments, and indices. Any other expression must be
+/// `Into<LockKey>`, and is not read as a template. The key is computed once, before the body, which may move the
+/// parameters that it was made of.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// # struct Request { user: User, tags: Vec<String> }
+/// # impl Request { fn user(&self) -> &User { &self.user } }
+/// # struct User { id: u64 }
+/// # struct Shop { region: String }
+/// const NIGHTLY: &str = "nightly";
+///
+/// impl Shop {
+///     #[distributed_lock(key = "{self.region}:{request.user().id:05}:{request.tags[0]}", ttl = "8s")]
+///     async fn serve(&self, request: Request) -> Result<usize, LockError> {
+///         Ok(request.tags.len())
+///     }
+/// }
+///
+/// #[distributed_lock(key = NIGHTLY, ttl = "8s")]
+/// async fn nightly() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # `keys`
+///
+/// Several keys, all or nothing. Order and duplicates do not matter: two transfers in opposite directions do not wait
+/// for one another forever. In place of `key`.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(keys = ["account:{from}", "account:{to}"], ttl = "8s")]
+/// async fn transfer(from: u64, to: u64, cents: u64) -> Result<u64, LockError> {
+///     Ok(cents)
+/// }
+/// ```
+///
+/// # `ttl`
+///
+/// How long the lock lives if its holder dies: text that is checked when compiling, in whole numbers of `h`, `m`, `s`
+/// and `ms` (`"500ms"`, `"30s"`, `"1m30s"`), or an expression of the type `Duration`. Required.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// const TTL: Duration = Duration::from_secs(30);
+///
+/// #[distributed_lock(key = "report", ttl = TTL)]
+/// async fn report() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # `wait`
+///
+/// How long to wait for a lock that is busy: text or an expression as for `ttl`, or `forever`. By default there is one
+/// attempt.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "stock:{product}", ttl = "8s", wait = "2s")]
+/// async fn reserve(product: u64) -> Result<u64, LockError> {
+///     Ok(product)
+/// }
+///
+/// #[distributed_lock(key = "migrate", ttl = "30s", wait = forever)]
+/// async fn migrate() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # `on_busy`
+///
+/// What the function returns when the lock is busy:
+///
+/// - `error`, the default: `Err(E::from(LockError))`.
+/// - `skip`: the value for "skipped", which is `()`, `None`, `Ok(())` or `Ok(None)`.
+/// - any other expression: its value. A closure is called with the `LockError`.
+///
+/// Anything but a busy lock, an outage above all, is never answered by `on_busy`: a function that returns `Result` gives
+/// `Err`, one that returns `()` or `Option` logs the error. By the time `on_busy` is evaluated the parameters have been moved into the body and dropped, except those
+/// that are `Copy`.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "tick", ttl = "8s", on_busy = skip)]
+/// async fn tick() {}
+///
+/// enum Failure {
+///     InUse(u64),
+///     Lock(LockError),
+/// }
+///
+/// impl From<LockError> for Failure {
+///     fn from(error: LockError) -> Self {
+///         Self::Lock(error)
+///     }
+/// }
+///
+/// #[distributed_lock(key = "seat:{seat}", ttl = "8s", on_busy = |_busy| Err(Failure::InUse(seat)))]
+/// async fn book(seat: u64) -> Result<u64, Failure> {
+///     Ok(seat)
+/// }
+/// ```
+///
+/// # `hold_at_least`
+///
+/// Keeps the lock this long from its acquisition, also when the body ends sooner. A job on a schedule must outlast the
+/// difference between the clocks of the replicas, or the next replica finds the lock free and runs the job again.
+///
+/// ```
+/// use lock_runtime::distributed_lock;
+///
+/// #[distributed_lock(key = "cron:invoices", ttl = "30s", hold_at_least = "2s", on_busy = skip)]
+/// async fn send_invoices() {}
+/// ```
+///
+/// # `manager`
+///
+/// The `LockManager` to use. By default it is the installed one.
+///
+/// ```
+/// use lock_runtime::{LockError, LockManager, distributed_lock};
+///
+/// struct Service {
+///     locks: LockManager,
+/// }
+///
+/// impl Service {
+///     #[distributed_lock(key = "order:{id}", ttl = "8s", manager = self.locks)]
+///     async fn pay(&self, id: u64) -> Result<u64, LockError> {
+///         Ok(id)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// let service = Service { locks: LockManager::in_memory() };
+/// assert_eq!(service.pay(7).await?, 7);
+/// # Ok(()) }
+/// ```
+///
+/// # `name`
+///
+/// A label for logs and metrics, a string literal. By default it is the function's path, as in `billing::pay`.
+///
+/// ```
+/// use lock_runtime::distributed_lock;
+///
+/// #[distributed_lock(key = "tick", ttl = "8s", on_busy = skip, name = "tick")]
+/// async fn on_every_tick() {}
+/// ```
+///
+/// # `crate`
+///
+/// Where the runtime is, when it has another name or is re-exported. By default it is `::lock_runtime`.
+///
+/// ```
+/// mod app {
+///     pub use lock_runtime as locks;
+/// }
+///
+/// #[app::locks::distributed_lock(key = "tick", ttl = "8s", on_busy = skip, crate = app::locks)]
+/// async fn tick() {}
+/// ```
+#[proc_macro_attribute]
+pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand::attribute(&arguments.into(), &item.into()).into()
+}

@@ -1,0 +1,114 @@
+//! The expansion uses no name that the user may have given another meaning.
+#![deny(warnings)]
+#![no_implicit_prelude]
+#![allow(unused_macros)]
+
+#[allow(dead_code)]
+mod core {}
+#[allow(dead_code)]
+mod std {}
+#[allow(dead_code)]
+mod lock_runtime {}
+
+mod renamed {
+    pub(crate) mod inside {
+        pub(crate) use ::lock_runtime::*;
+    }
+}
+
+macro_rules! format {
+    () => {};
+}
+macro_rules! concat {
+    () => {};
+}
+macro_rules! module_path {
+    () => {};
+}
+macro_rules! pin {
+    () => {};
+}
+
+type Result<T> = ::core::result::Result<T, ::lock_runtime::LockError>;
+
+#[allow(dead_code)]
+enum Option {
+    Some,
+    None,
+}
+#[allow(unused_imports)]
+use self::Option::{None, Some};
+
+#[allow(dead_code)]
+struct Ok;
+#[allow(dead_code)]
+struct Err;
+#[allow(dead_code)]
+trait From {}
+#[allow(dead_code)]
+trait Into {}
+
+/// Its methods are named like some that the expansion calls.
+struct Order(u8);
+
+impl Order {
+    fn id(&self) -> u8 {
+        self.0
+    }
+
+    fn run(&self) -> u8 {
+        self.0 + 1
+    }
+
+    fn into(&self) -> u8 {
+        self.0 + 2
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+#[::lock_runtime::distributed_lock(
+    key = "order:{order.id()}:{key}:{name}",
+    ttl = "8s",
+    wait = "1s",
+    manager = ::lock_runtime::LockManager::in_memory()
+)]
+async fn parameters_with_our_names(
+    order: Order,
+    key: u8,
+    keys: u8,
+    name: u8,
+    guard: u8,
+    body: u8,
+    outcome: u8,
+    value: u8,
+    error: u8,
+) -> Result<u8> {
+    let sum = key + keys + name + guard + body + outcome + value + error;
+    ::core::result::Result::Ok(sum + order.run() + order.into())
+}
+
+#[renamed::inside::distributed_lock(
+    keys = ["a:{id}", "b:{id}"],
+    ttl = "8s",
+    on_busy = |_| (),
+    manager = crate::renamed::inside::LockManager::in_memory(),
+    crate = crate::renamed::inside
+)]
+async fn renamed_runtime(id: u8) {
+    ::core::assert_eq!(id, 8);
+}
+
+#[::core::prelude::v1::test]
+fn nothing_clashes() {
+    let runtime = ::tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let ::core::result::Result::Ok(runtime) = runtime else {
+        ::core::panic!("no runtime");
+    };
+    runtime.block_on(async {
+        let sum = parameters_with_our_names(Order(1), 1, 2, 3, 4, 5, 6, 7, 8).await;
+        ::core::assert_eq!(sum.unwrap_or_default(), 41);
+        renamed_runtime(8).await;
+    });
+}

@@ -1,0 +1,165 @@
+//! The nodes of one quorum, and what must be true on all of them.
+
+use crate::proxy::Proxy;
+use crate::server::{Options, RedisServer};
+use crate::wait::{Answer, DEADLINE, eventually};
+use lock_runtime::{LockManager, LockManagerBuilder};
+use std::time::Duration;
+
+/// Several servers, each with a proxy in front of it if asked for.
+#[derive(Debug)]
+pub struct Fleet {
+    servers: Vec<RedisServer>,
+    proxies: Vec<Proxy>,
+}
+
+impl Fleet {
+    /// So many servers without persistence, reached directly.
+    pub fn start(nodes: usize) -> Self {
+        Self::of((0..nodes).map(|_| RedisServer::options()))
+    }
+
+    /// Servers with settings of their own, reached directly.
+    pub fn of(options: impl IntoIterator<Item = Options>) -> Self {
+        Self {
+            servers: RedisServer::start_all(options),
+            proxies: Vec::new(),
+        }
+    }
+
+    /// Puts a proxy in front of every node: URLs and names are the proxies' from here on.
+    #[must_use]
+    pub fn behind_proxies(mut self) -> Self {
+        self.proxies = self.servers.iter().map(Proxy::start).collect();
+        self
+    }
+
+    /// The servers, first node first.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The proxies in the order of their servers; none unless asked for.
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    /// The URL of every node, for a manager's builder.
+    pub fn urls(&self) -> Vec<String> {
+        if self.proxies.is_empty() {
+            self.servers.iter().map(RedisServer::url).collect()
+        } else {
+            self.proxies.iter().map(Proxy::url).collect()
+        }
+    }
+
+    /// The value of `LOCK_NODES`.
+    pub fn lock_nodes(&self) -> String {
+        self.urls().join(",")
+    }
+
+    /// A builder that has every node, in the order of [`Self::urls`].
+    pub fn builder(&self) -> LockManagerBuilder {
+        self.urls()
+            .into_iter()
+            .fold(LockManager::builder(), LockManagerBuilder::node)
+    }
+
+    /// A manager of every node, with the runtime's defaults and clients of its own: one replica of a service.
+    pub fn manager(&self) -> LockManager {
+        self.builder()
+            .build()
+            .expect("the fleet's nodes are a good configuration")
+    }
+
+    /// The value of a key on each node, `None` also where a node is down or paused.
+    pub fn values(&self, key: &str) -> Vec<Option<String>> {
+        let value = |server: &RedisServer| {
+            if server.is_running() {
+                server.get(key)
+            } else {
+                None
+            }
+        };
+        self.servers.iter().map(value).collect()
+    }
+
+    /// On how many nodes there is such a key.
+    pub fn nodes_with(&self, key: &str) -> usize {
+        self.values(key).iter().flatten().count()
+    }
+
+    /// Waits until no node that is up has a key that matches the glob pattern; fails with what is there.
+    #[track_caller]
+    pub fn assert_no_keys(&self, pattern: &str) -> impl Future<Output = ()> {
+        self.assert_no_keys_within(DEADLINE, pattern)
+    }
+
+    /// [`Self::assert_no_keys`] with a deadline of its own, where being late is a failure.
+    #[track_caller]
+    pub fn assert_no_keys_within(
+        &self,
+        deadline: Duration,
+        pattern: &str,
+    ) -> impl Future<Output = ()> {
+        let what = format!("no key {pattern:?} on any node");
+        eventually(deadline, &what, move || {
+            Findings(self.findings(|server| server.keys(pattern)))
+        })
+    }
+
+    /// Fails if any node that is up has a key that never expires.
+    #[track_caller]
+    pub fn assert_no_key_without_ttl(&self) {
+        let forever = self.findings(|server| {
+            server
+                .keys("*")
+                .into_iter()
+                .filter(|key| server.pttl(key) == -1)
+                .collect()
+        });
+        assert!(
+            forever.is_empty(),
+            "keys without an expiry: {}",
+            forever.join("; ")
+        );
+    }
+
+    /// What each node that is up has of some of its keys, in words.
+    fn findings(&self, keys: impl Fn(&RedisServer) -> Vec<String>) -> Vec<String> {
+        let describe = |server: &RedisServer| {
+            let node = server.name();
+            let line = |key: String| {
+                // Asked as they are, whatever their type, and possibly gone since they were listed.
+                let kind: String = server.command(&["TYPE", &key]);
+                let value = if kind == "string" {
+                    server.get(&key).unwrap_or_default()
+                } else {
+                    kind
+                };
+                format!("{node}: {key} = {value}, {} ms to live", server.pttl(&key))
+            };
+            keys(server).into_iter().map(line).collect::<Vec<_>>()
+        };
+        self.servers
+            .iter()
+            .filter(|server| server.is_running())
+            .flat_map(describe)
+            .collect()
+    }
+}
+
+/// A list that should be empty.
+struct Findings(Vec<String>);
+
+impl Answer for Findings {
+    type Value = ();
+
+    fn answer(self) -> Result<(), String> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(self.0.join("; "))
+        }
+    }
+}

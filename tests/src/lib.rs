@@ -1,0 +1,30 @@
+//! What the tests of the promises stand on: real servers, faults between them and us, and a record of who was inside.
+//!
+//! - [`server`]: one `redis-server` that a test starts, kills, pauses and restarts on its port
+//! - [`inspect`]: what a server holds and what it was asked
+//! - [`cancel`]: dropping a future at each of its awaits
+//! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
+//! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
+//! - [`recorder`]: who was inside when, in one process and across several
+//! - [`processes`]: other processes that talk with a test line by line
+//! - [`wait`]: waiting for a condition, with a deadline
+//!
+//! Everything here panics when it cannot do what was asked: in a test that is the report.
+
+pub mod cancel;
+pub mod fleet;
+pub mod inspect;
+mod leash;
+mod port;
+pub mod processes;
+pub mod proxy;
+pub mod recorder;
+pub mod server;
+pub mod wait;
+
+pub use cancel::dropped_after;
+pub use fleet::Fleet;
+pub use proxy::{Mode, Proxy};
+pub use recorder::Recorder;
+pub use server::{Disk, RedisServer};
+pub use wait::{DEADLINE, eventually, eventually_async, eventually_blocking, stays};

@@ -1,0 +1,45 @@
+//! A port that stays ours while nobody listens on it.
+
+use socket2::{Domain, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// A loopback port, bound for as long as this lives and not listened on.
+///
+/// A server is killed and comes back on its port, and a proxy closes its listener and opens it again. In between, the
+/// kernel may give the port to another test's connection. A bound socket prevents that; because it has `SO_REUSEADDR`
+/// and does not listen, our server (which sets the same option) may bind the port next to it, and while no server does,
+/// a connection is refused.
+#[derive(Debug)]
+pub(crate) struct ReservedPort {
+    number: u16,
+    _socket: Socket,
+}
+
+impl ReservedPort {
+    pub(crate) fn new() -> Self {
+        Self::bind().expect("the kernel has a free loopback port")
+    }
+
+    fn bind() -> std::io::Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        // Bound without the option: the kernel then gives only a port that nobody else has in any way.
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        socket.set_reuse_address(true)?;
+        let number = socket
+            .local_addr()?
+            .as_socket()
+            .map_or(0, |address| address.port());
+        Ok(Self {
+            number,
+            _socket: socket,
+        })
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.number).into()
+    }
+}

@@ -1,0 +1,171 @@
+//! Other processes that talk with a test line by line: standard input one way, standard output the other.
+
+use crate::leash::LeashedChild;
+use crate::wait::{DEADLINE, eventually};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// A process that this test started, killed when this is dropped and also when this process dies.
+#[derive(Debug)]
+pub struct Peer {
+    name: String,
+    child: LeashedChild,
+    input: Option<ChildStdin>,
+    output: UnboundedReceiver<String>,
+}
+
+impl Peer {
+    /// Starts a program; what it writes to standard error goes to the test's.
+    ///
+    /// A binary of this package is `Command::new(env!("CARGO_BIN_EXE_name"))`; for an example see [`example`].
+    pub fn start(mut command: Command) -> Self {
+        let name = command.get_program().display().to_string();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = LeashedChild::spawn(&mut command)
+            .unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
+        let input = child.child_mut().stdin.take();
+        let output = child
+            .child_mut()
+            .stdout
+            .take()
+            .expect("it was started with a pipe");
+        let (lines, received) = unbounded_channel();
+        std::thread::spawn(move || {
+            let whole = BufReader::new(output).lines().map_while(Result::ok);
+            // The receiver is gone once nobody asks for lines any more.
+            whole.into_iter().try_for_each(|line| lines.send(line)).ok();
+        });
+        Self {
+            name,
+            child,
+            input,
+            output: received,
+        }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes one line to its standard input.
+    #[track_caller]
+    pub fn say(&mut self, line: &str) {
+        let input = self
+            .input
+            .as_mut()
+            .expect("its standard input is still open");
+        writeln!(input, "{line}")
+            .unwrap_or_else(|error| panic!("{} takes no input: {error}", self.name));
+    }
+
+    /// Closes its standard input.
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Its next line; fails when it ends without one.
+    pub async fn line(&mut self) -> String {
+        let next = self.next_line().await;
+        next.unwrap_or_else(|| {
+            panic!(
+                "{} wrote no further line: {:?}",
+                self.name,
+                self.child.exited()
+            )
+        })
+    }
+
+    /// Its next line must be this one.
+    pub async fn expect(&mut self, expected: &str) {
+        let line = self.line().await;
+        assert_eq!(line, expected, "from {}", self.name);
+    }
+
+    /// Waits for its end and returns how it ended, and the lines that nobody has read yet.
+    pub async fn finish(&mut self) -> (ExitStatus, Vec<String>) {
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line().await {
+            lines.push(line);
+        }
+        let what = format!("{} ends", self.name);
+        let status = eventually(DEADLINE, &what, || self.child.exited()).await;
+        (status, lines)
+    }
+
+    /// Ends it at once with `SIGKILL`, paused or not.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Asks it to end with `SIGTERM`.
+    pub fn terminate(&mut self) {
+        self.child.signal(Signal::TERM);
+    }
+
+    /// Stops it with `SIGSTOP`; returns once it stands still.
+    pub fn pause(&mut self) {
+        self.child.pause();
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self) {
+        self.child.signal(Signal::CONT);
+    }
+
+    /// The next line, or `None` when its standard output has ended.
+    async fn next_line(&mut self) -> Option<String> {
+        let what = format!("{} writes a line", self.name);
+        eventually(DEADLINE, &what, || match self.output.try_recv() {
+            Ok(line) => Some(Some(line)),
+            Err(TryRecvError::Disconnected) => Some(None),
+            Err(TryRecvError::Empty) => None,
+        })
+        .await
+    }
+}
+
+/// A command that runs one of the workspace's examples, which a build of the tests builds as well.
+pub fn example(name: &str) -> Command {
+    let mut path = std::env::current_exe().expect("the path of the test binary");
+    // target/debug/deps/test-… → target/debug/examples/name
+    path.pop();
+    path.pop();
+    path.extend(["examples", name]);
+    assert!(
+        path.exists(),
+        "there is no {}: `cargo build --workspace --examples`",
+        path.display()
+    );
+    Command::new(path)
+}
+
+/// A command that runs Python with the package `redis`: `$LOCK_TEST_PYTHON`, else the environment that `scripts/test`
+/// makes under `target`, else `python3`.
+pub fn python() -> Command {
+    let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/python");
+    let python = std::env::var_os("LOCK_TEST_PYTHON").map(PathBuf::from);
+    let candidates = python.map_or_else(
+        || vec![made.into(), "python3".into()],
+        |python| vec![python],
+    );
+    let usable = |python: &&PathBuf| {
+        let import = Command::new(python)
+            .args(["-c", "import redis"])
+            .stderr(Stdio::null())
+            .status();
+        import.is_ok_and(|status| status.success())
+    };
+    let Some(python) = candidates.iter().find(usable) else {
+        panic!(
+            "this test talks with Python's `redis` and none of {candidates:?} has it. \
+             Run `scripts/test`, which installs it, or `pip install redis`, \
+             or set LOCK_TEST_PYTHON to a Python that has it."
+        )
+    };
+    Command::new(python)
+}

@@ -1,0 +1,73 @@
+//! Contenders with a manager each try once at the same instant: one wins, in every round. Never two; and never none, which
+//! is what a plain quorum gives when the votes are split.
+
+use lock_tests::Fleet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+const ROUNDS: usize = 1000;
+
+async fn storm(contenders: usize) {
+    let fleet = Fleet::start(5);
+    let managers: Vec<_> = (0..contenders)
+        .map(|_| {
+            // A round that is slow because the machine is busy is not an outage.
+            let patient = fleet.builder().node_timeout(Duration::from_secs(5));
+            patient.build().expect("a manager")
+        })
+        .collect();
+    for manager in &managers {
+        assert!(manager.ready().await);
+    }
+    for round in 0..ROUNDS {
+        let start = Arc::new(Barrier::new(contenders));
+        let mut tries = JoinSet::new();
+        for manager in managers.iter().cloned() {
+            let start = Arc::clone(&start);
+            tries.spawn(async move {
+                let request = manager
+                    .lock(format!("tick:{round}"))
+                    .ttl(Duration::from_secs(60));
+                start.wait().await;
+                request.acquire().await
+            });
+        }
+        let mut winners = Vec::new();
+        for outcome in tries.join_all().await {
+            match outcome {
+                Ok(lease) => winners.push(lease),
+                Err(error) => assert!(error.is_busy(), "round {round}: {error}"),
+            }
+        }
+        assert_eq!(winners.len(), 1, "winners in round {round}");
+    }
+    fleet.assert_no_key_without_ttl();
+    fleet.assert_no_keys("*").await;
+    let splits: u64 = managers
+        .iter()
+        .map(|manager| manager.stats().split_votes)
+        .sum();
+    assert!(
+        splits > 0,
+        "the votes were never split, so this has shown nothing"
+    );
+}
+
+mod heavy {
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn three_contenders() {
+        super::storm(3).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn ten_contenders() {
+        super::storm(10).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn fifty_contenders() {
+        super::storm(50).await;
+    }
+}

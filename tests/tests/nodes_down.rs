@@ -1,0 +1,373 @@
+//! Nodes that do not answer: a minority costs nothing, a majority is an outage, said in time, and no body runs.
+
+use lock_runtime::{LockError, LockManager, Vote};
+use lock_tests::{DEADLINE, Disk, Fleet, Mode, Proxy, RedisServer, eventually, eventually_async};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// How one node is made to fail, and how it comes back.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Refused,
+    Blackholed,
+    Killed,
+    Paused,
+}
+
+impl Fault {
+    const ALL: [Self; 4] = [Self::Refused, Self::Blackholed, Self::Killed, Self::Paused];
+
+    fn break_node(self, server: &RedisServer, proxy: &Proxy) {
+        match self {
+            Self::Refused => proxy.set(Mode::Refuse),
+            Self::Blackholed => proxy.set(Mode::Blackhole),
+            Self::Killed => server.kill(),
+            Self::Paused => server.pause(),
+        }
+    }
+
+    async fn mend_node(self, server: &RedisServer, proxy: &Proxy) {
+        match self {
+            Self::Refused | Self::Blackholed => proxy.set(Mode::Pass),
+            Self::Killed => server.restart(Disk::Lose).await,
+            Self::Paused => server.resume(),
+        }
+    }
+}
+
+async fn cycle(locks: &LockManager, key: &str) {
+    let lease = locks.lock(key).ttl(TTL).acquire().await;
+    let lease = lease.unwrap_or_else(|error| panic!("{key}: {error}"));
+    lease
+        .release()
+        .await
+        .unwrap_or_else(|error| panic!("{key}: {error}"));
+}
+
+#[tokio::test]
+async fn a_minority_that_fails_is_not_noticed() {
+    for fault in Fault::ALL {
+        let fleet = Fleet::start(5).behind_proxies();
+        let locks = fleet.manager();
+        cycle(&locks, "before").await;
+        for down in 0..2 {
+            fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
+            for round in 0..20 {
+                cycle(&locks, &format!("{fault:?}:{down}:{round}")).await;
+            }
+        }
+        for down in 0..2 {
+            fault
+                .mend_node(&fleet.servers()[down], &fleet.proxies()[down])
+                .await;
+        }
+        let used_again = format!("{fault:?}: all five are used again");
+        eventually_async(DEADLINE, &used_again, || async {
+            let lease = locks.lock("after").ttl(TTL).acquire().await.expect("free");
+            let nodes = fleet.nodes_with("after");
+            lease.release().await.expect("released");
+            if nodes == 5 {
+                Ok(())
+            } else {
+                Err(format!("on {nodes} nodes"))
+            }
+        })
+        .await;
+        fleet.assert_no_keys("*").await;
+    }
+}
+
+#[tokio::test]
+async fn a_majority_that_fails_is_an_outage_and_no_body_runs() {
+    for fault in Fault::ALL {
+        let fleet = Fleet::start(5).behind_proxies();
+        let locks = fleet.manager();
+        cycle(&locks, "before").await;
+        for down in 0..3 {
+            fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
+        }
+        let ran = Arc::new(AtomicBool::new(false));
+        let inside = Arc::clone(&ran);
+        let request = locks.lock("k").ttl(TTL);
+        let outcome = request
+            .run(|_| async move { inside.store(true, Ordering::SeqCst) })
+            .await;
+        let error = outcome.expect_err("two of five are no majority");
+        assert!(!ran.load(Ordering::SeqCst), "{fault:?}");
+        assert!(error.is_outage() && !error.is_busy(), "{fault:?}: {error}");
+        let failed = error
+            .votes()
+            .iter()
+            .filter(|vote| matches!(vote.vote(), Vote::Failed(_)));
+        assert!(failed.count() >= 3, "{fault:?}: {error}");
+        for proxy in &fleet.proxies()[..3] {
+            assert!(
+                error.to_string().contains(&proxy.name()),
+                "{fault:?}: {error}"
+            );
+        }
+        assert!(!locks.ready().await, "{fault:?}");
+
+        for down in 0..3 {
+            fault
+                .mend_node(&fleet.servers()[down], &fleet.proxies()[down])
+                .await;
+        }
+        // Recovers without being told.
+        let lease = locks.lock("k").ttl(TTL).wait(DEADLINE).acquire().await;
+        let lease = lease.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        lease
+            .release()
+            .await
+            .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        fleet.assert_no_keys("*").await;
+    }
+}
+
+/// The bound is the node timeout, here so long that a busy machine does not blur it.
+#[tokio::test]
+async fn an_outage_is_told_after_the_node_timeout() {
+    const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build().unwrap();
+    cycle(&locks, "before").await;
+    for proxy in &fleet.proxies()[..3] {
+        proxy.set(Mode::Blackhole);
+    }
+    let asked = Instant::now();
+    let error = locks
+        .lock("k")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .expect_err("an outage");
+    let taken = asked.elapsed();
+    assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    assert!(
+        taken >= NODE_TIMEOUT - Duration::from_millis(10),
+        "{taken:?}"
+    );
+    assert!(taken < NODE_TIMEOUT + Duration::from_secs(1), "{taken:?}");
+    assert!(error.to_string().contains("no answer in 2s"), "{error}");
+}
+
+/// A decision does not wait for a node that cannot change it: not for a silent one, and not on a split vote.
+#[tokio::test]
+async fn a_silent_node_does_not_delay_a_decision() {
+    const NODE_TIMEOUT: Duration = Duration::from_secs(10);
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build().unwrap();
+    cycle(&locks, "before").await;
+    for proxy in &fleet.proxies()[..2] {
+        proxy.set(Mode::Blackhole);
+    }
+    let asked = Instant::now();
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .expect("three of five");
+    let error = locks.lock("k").ttl(TTL).acquire().await.expect_err("held");
+    assert!(error.is_busy(), "{error}");
+    lease.release().await.expect("three of five");
+    let taken = asked.elapsed();
+    assert!(
+        taken < NODE_TIMEOUT / 2,
+        "acquired, refused and released in {taken:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_manager_is_built_while_nodes_are_down() {
+    let fleet = Fleet::start(5).behind_proxies();
+    fleet.proxies()[0].set(Mode::Refuse);
+    fleet.proxies()[1].set(Mode::Blackhole);
+    let asked = Instant::now();
+    let locks = fleet.manager();
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "building does not wait"
+    );
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("three of five");
+    lease.release().await.expect("three of five");
+
+    fleet.proxies()[2].set(Mode::Refuse);
+    eventually(DEADLINE, "the loss is noticed", || {
+        fleet.proxies()[2].open_connections() == 0
+    })
+    .await;
+    let error = locks
+        .lock("k")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .expect_err("two of five");
+    assert!(
+        error.is_outage(),
+        "the quorum is counted from five: {error}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_asked_of_nodes_that_cannot_make_a_quorum_only_by_themselves() {
+    // Five configured, two never there: three of three is a majority of five, two of three is not.
+    let fleet = Fleet::start(3);
+    let unreachable = RedisServer::start();
+    unreachable.kill();
+    let other = RedisServer::start();
+    other.kill();
+    let locks = fleet
+        .builder()
+        .node(unreachable.url())
+        .node(other.url())
+        .build()
+        .unwrap();
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("three of five");
+    lease.release().await.expect("three of five");
+    let _: String = fleet.servers()[0].command(&["SET", "k", "somebody else"]);
+    let error = locks
+        .lock("k")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .expect_err("two of five");
+    assert!(error.is_busy(), "somebody is in the way: {error}");
+    assert_eq!(
+        fleet.servers()[0].get("k").as_deref(),
+        Some("somebody else")
+    );
+}
+
+#[tokio::test]
+async fn errors_of_a_node_are_votes_in_the_words_of_redis() {
+    let refused = RedisServer::options().password("right").start();
+    let fleet = Fleet::start(2);
+    let wrong = format!("redis://:wrong@{}", refused.name());
+    let locks = fleet.builder().node(wrong).build().unwrap();
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("two of three");
+    let error = locks.lock("k").ttl(TTL).acquire().await.expect_err("held");
+    assert!(error.is_busy());
+    lease.release().await.expect("two of three");
+
+    // A list of an application's own is in the way on one node, and stays there.
+    let _: u64 = fleet.servers()[0].command(&["RPUSH", "k", "an application's own"]);
+    let error = locks
+        .lock("k")
+        .ttl(TTL)
+        .acquire()
+        .await
+        .expect_err("one of three");
+    assert!(error.is_outage(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("WRONGPASS"), "{text}");
+    assert!(text.contains("WRONGTYPE"), "{text}");
+    for word in ["right", "wrong"] {
+        let shown = format!("{text} {error:?} {locks:?}");
+        assert!(!shown.contains(&format!(":{word}@")), "{shown}");
+    }
+    let length: u64 = fleet.servers()[0].command(&["LLEN", "k"]);
+    assert_eq!(length, 1);
+
+    let silent = RedisServer::options().password("secret").start();
+    let locks = LockManager::builder()
+        .node(format!("redis://{}", silent.name()))
+        .build()
+        .unwrap();
+    let error = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(Duration::from_millis(200))
+        .acquire()
+        .await;
+    let text = error.expect_err("no password given").to_string();
+    assert!(text.contains("NOAUTH"), "{text}");
+}
+
+/// A user without permission for `INFO` cannot be asked for the version, so the way of Redis 6.2 is taken.
+#[tokio::test]
+async fn servers_of_unknown_version_are_asked_by_script() {
+    let fleet = Fleet::start(3);
+    for server in fleet.servers() {
+        let _: String = server.command(&[
+            "ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-info",
+        ]);
+        server.reset_command_stats();
+    }
+    let builder = fleet
+        .servers()
+        .iter()
+        .fold(LockManager::builder(), |builder, server| {
+            builder.node(format!("redis://locks:pw@{}", server.name()))
+        });
+    let locks = builder.build().unwrap();
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("free");
+    let error = locks.lock("k").ttl(TTL).acquire().await.expect_err("held");
+    assert!(error.is_busy(), "{error}");
+    fleet.assert_no_key_without_ttl();
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+    let stats: Vec<_> = fleet
+        .servers()
+        .iter()
+        .map(RedisServer::command_stats)
+        .collect();
+    assert!(
+        stats.iter().any(|stats| stats.contains_key("eval")),
+        "{stats:?}"
+    );
+}
+
+/// In use again soon after it answers: the upper bound of the pauses between tries is 100 ms.
+#[tokio::test]
+async fn a_restarted_node_is_used_again() {
+    let fleet = Fleet::start(1);
+    let locks = fleet.manager();
+    cycle(&locks, "before").await;
+    for _ in 0..3 {
+        fleet.servers()[0].kill();
+        let error = locks
+            .lock("k")
+            .ttl(TTL)
+            .acquire()
+            .await
+            .expect_err("it is down");
+        assert!(error.is_outage(), "{error}");
+        fleet.servers()[0].restart(Disk::Lose).await;
+        let lease = locks
+            .lock("k")
+            .ttl(TTL)
+            .wait(DEADLINE)
+            .acquire()
+            .await
+            .expect("it is back");
+        lease.release().await.expect("released");
+    }
+}

@@ -1,0 +1,434 @@
+//! Whatever way a lock is left, no key stays on any node, and none that never expires is ever there.
+
+use lock_runtime::{LockError, LockManager, LockRequest};
+use lock_tests::{DEADLINE, Fleet, Mode, dropped_after, eventually};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// So long that no key goes away by itself while a test looks.
+const TTL: Duration = Duration::from_secs(60);
+
+/// More polls than any future here takes.
+const POLLS: usize = 12;
+
+fn ask(locks: &LockManager) -> LockRequest {
+    locks.lock("k").ttl(TTL)
+}
+
+async fn ready(fleet: &Fleet) -> LockManager {
+    let locks = fleet.manager();
+    assert!(locks.ready().await);
+    locks
+}
+
+#[tokio::test]
+async fn after_a_release_that_was_awaited() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    for _ in 0..50 {
+        let lease = ask(&locks).acquire().await.expect("free");
+        assert!(fleet.nodes_with("k") >= 3);
+        fleet.assert_no_key_without_ttl();
+        lease.release().await.expect("released");
+        assert!(fleet.nodes_with("k") <= 2, "a majority has confirmed");
+    }
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_a_lease_was_dropped() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    drop(ask(&locks).acquire().await.expect("free"));
+    fleet.assert_no_keys("*").await;
+}
+
+#[test]
+fn after_a_lease_was_dropped_outside_any_runtime() {
+    let fleet = Fleet::start(5);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let lease = runtime.block_on(async {
+        let locks = ready(&fleet).await;
+        ask(&locks).acquire().await.expect("free")
+    });
+    drop(runtime);
+    drop(lease);
+    let checking = tokio::runtime::Runtime::new().unwrap();
+    checking.block_on(fleet.assert_no_keys("*"));
+}
+
+#[test]
+fn after_the_runtime_of_a_holder_went_away() {
+    let fleet = Fleet::start(5);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let locks = runtime.block_on(async {
+        let locks = ready(&fleet).await;
+        let lease = ask(&locks).acquire().await.expect("free");
+        tokio::spawn(async move {
+            std::future::pending::<()>().await;
+            drop(lease);
+        });
+        let request = locks.lock("body").ttl(TTL);
+        tokio::spawn(request.run(|_| std::future::pending::<()>()));
+        eventually(DEADLINE, "both are held", || {
+            fleet.nodes_with("k") >= 3 && fleet.nodes_with("body") >= 3
+        })
+        .await;
+        locks
+    });
+    drop(runtime);
+    let later = tokio::runtime::Runtime::new().unwrap();
+    later.block_on(async {
+        fleet.assert_no_keys("*").await;
+        // The manager outlives the runtime that it was made in.
+        let lease = ask(&locks).acquire().await.expect("free");
+        lease.release().await.expect("released");
+    });
+}
+
+#[tokio::test]
+async fn after_a_body_returned_failed_or_panicked() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+
+    let value = ask(&locks).run(|_| async { 7 }).await.expect("free");
+    assert_eq!(value, 7);
+    fleet.assert_no_keys("*").await;
+
+    let failed = ask(&locks).run(|_| async { Err::<(), _>("no") }).await;
+    assert_eq!(failed.expect("free"), Err("no"));
+    fleet.assert_no_keys("*").await;
+
+    let request = ask(&locks);
+    let panicked = tokio::spawn(request.run(|_| async { panic!("on purpose") })).await;
+    assert!(panicked.expect_err("it panicked").is_panic());
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_a_body_kept_its_lease() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    let kept = ask(&locks)
+        .run(|lease| async { lease })
+        .await
+        .expect("free");
+    assert!(kept.is_lost(), "a lease ends with its body");
+    assert_eq!(kept.remaining(), Duration::ZERO);
+    fleet.assert_no_keys("*").await;
+}
+
+/// Drops the future after each number of polls until it ends by itself, and looks after each.
+///
+/// What a dropped future had sent may arrive a moment later, so each of them waits for the lock: that it gets it means
+/// that what came before it was released.
+async fn dropped_at_every_poll<T>(fleet: &Fleet, make: impl AsyncFn() -> T) -> usize {
+    let mut dropped = 0;
+    for polls in 0..POLLS {
+        let ended = dropped_after(polls, make()).await;
+        fleet.assert_no_key_without_ttl();
+        match ended {
+            None => dropped += 1,
+            Some(_) => break,
+        }
+        make().await;
+        fleet.assert_no_keys("k*").await;
+    }
+    assert!(dropped < POLLS, "the future takes more than {POLLS} polls");
+    dropped
+}
+
+#[tokio::test]
+async fn after_an_acquire_was_dropped_at_any_await() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    let dropped = dropped_at_every_poll(&fleet, async || {
+        let lease = ask(&locks).wait(DEADLINE).acquire().await;
+        lease.expect("free soon").release().await.expect("released");
+    })
+    .await;
+    assert!(
+        dropped >= 2,
+        "before the first poll and at an await: {dropped}"
+    );
+}
+
+#[tokio::test]
+async fn after_a_guarded_call_was_dropped_at_any_await() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    let dropped = dropped_at_every_poll(&fleet, async || {
+        let body = |_| tokio::task::yield_now();
+        ask(&locks)
+            .wait(DEADLINE)
+            .run(body)
+            .await
+            .expect("free soon");
+    })
+    .await;
+    assert!(
+        dropped >= 3,
+        "before the first poll, acquiring, in the body: {dropped}"
+    );
+}
+
+#[tokio::test]
+async fn after_several_keys_were_dropped_at_any_await() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    dropped_at_every_poll(&fleet, async || {
+        let request = locks.lock_all(["k1", "k2", "k3"]).ttl(TTL).wait(DEADLINE);
+        let lease = request.acquire().await.expect("free soon");
+        lease.release().await.expect("released");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_a_waiter_went_away() {
+    let fleet = Fleet::start(5);
+    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let lease = ask(&ours).acquire().await.expect("free");
+    for polls in 1..4 {
+        let waited = dropped_after(polls, ask(&theirs).wait_forever().acquire());
+        let waited = tokio::time::timeout(Duration::from_millis(50), waited).await;
+        assert!(
+            !matches!(waited, Ok(Some(_))),
+            "it is held by somebody else"
+        );
+    }
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+    // No waiter that went away takes it now.
+    let acquired = theirs.stats().acquired;
+    let lease = ask(&ours).acquire().await.expect("free");
+    lease.release().await.expect("released");
+    assert_eq!(theirs.stats().acquired, acquired);
+}
+
+/// Many calls, dropped at random: at any await, with answers on their way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_thousand_random_drops() {
+    let fleet = Fleet::start(5);
+    let locks = ready(&fleet).await;
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut running = tokio::task::JoinSet::new();
+    for task in 0..20_u64 {
+        let (locks, dropped) = (locks.clone(), Arc::clone(&dropped));
+        let mut random = fastrand::Rng::with_seed(task);
+        running.spawn(async move {
+            for round in 0..50 {
+                let request = locks.lock(format!("k:{task}:{round}")).ttl(TTL);
+                let call = request.run(|_| tokio::task::yield_now());
+                let patience = Duration::from_micros(random.u64(0..2_000));
+                if tokio::time::timeout(patience, call).await.is_err() {
+                    dropped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.expect("no task panics");
+    }
+    let dropped = dropped.load(Ordering::Relaxed);
+    assert!(dropped > 100, "only {dropped} calls were dropped");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_answers_that_came_late() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+    for slow in &fleet.proxies()[..2] {
+        slow.set(Mode::HoldAnswers);
+    }
+    let lease = ask(&locks).acquire().await.expect("three answer");
+    lease.release().await.expect("three answer");
+    for slow in fleet.proxies() {
+        slow.set(Mode::Pass);
+    }
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_a_failed_try_whose_grants_came_late() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+    for slow in &fleet.proxies()[..3] {
+        slow.set(Mode::HoldAnswers);
+    }
+    let error = ask(&locks).acquire().await.expect_err("only two answer");
+    assert!(error.is_outage(), "{error}");
+    for slow in fleet.proxies() {
+        slow.set(Mode::Pass);
+    }
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_requests_that_arrived_late() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+    for slow in fleet.proxies() {
+        slow.set(Mode::Blackhole);
+    }
+    let error = ask(&locks).acquire().await.expect_err("nobody answers");
+    assert!(error.is_outage(), "{error}");
+    for slow in fleet.proxies() {
+        slow.set(Mode::Pass);
+    }
+    let lease = ask(&locks)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("they are back");
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+}
+
+/// The node did it, the answer is lost with the connection, and the release has to find another one.
+#[tokio::test]
+async fn after_the_connection_was_cut_behind_the_request() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+    for word in ["SET", "EVALSHA"] {
+        for cut in &fleet.proxies()[..2] {
+            cut.set(Mode::CutAfter {
+                word: word.to_owned(),
+                times: 1,
+            });
+        }
+        let lease = ask(&locks).acquire().await.expect("three answer");
+        lease.release().await.expect("three answer");
+        fleet.assert_no_keys("*").await;
+        for cut in &fleet.proxies()[..2] {
+            assert_eq!(
+                cut.cuts(),
+                if word == "SET" { 1 } else { 2 },
+                "{word} was cut"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_a_node_that_was_away_during_the_release() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+    eventually(DEADLINE, "all nodes are connected", || {
+        fleet
+            .proxies()
+            .iter()
+            .all(|proxy| proxy.open_connections() == 1)
+    })
+    .await;
+    let lease = ask(&locks).acquire().await.expect("free");
+    eventually(DEADLINE, "all nodes have it", || fleet.nodes_with("k") == 5).await;
+    fleet.proxies()[0].set(Mode::Refuse);
+    lease.release().await.expect("four answer");
+    assert!(fleet.servers()[0].exists("k"), "nobody could tell this one");
+    fleet.proxies()[0].set(Mode::Pass);
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn after_the_scripts_were_flushed() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    for _ in 0..2 {
+        for server in fleet.servers() {
+            let _: String = server.command(&["SCRIPT", "FLUSH"]);
+        }
+        let lease = ask(&locks).acquire().await.expect("free");
+        lease.release().await.expect("the script is sent anew");
+        fleet.assert_no_keys("*").await;
+    }
+    for server in fleet.servers() {
+        server.reset_command_stats();
+    }
+    let lease = ask(&locks).acquire().await.expect("free");
+    lease.release().await.expect("by its hash again");
+    fleet.assert_no_keys("*").await;
+    for server in fleet.servers() {
+        let stats = server.command_stats();
+        assert_eq!(stats.get("eval"), None, "{stats:?}");
+        assert_eq!(stats.get("evalsha"), Some(&1), "{stats:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stale_holder_does_not_free_the_next_ones_lock() {
+    let fleet = Fleet::start(5);
+    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let stale = ours.lock("k").ttl(Duration::from_millis(100));
+    let stale = stale.acquire().await.expect("free");
+    let next = ask(&theirs)
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .expect("it runs out");
+    assert!(stale.is_lost());
+    let error = stale.release().await.expect_err("too late");
+    assert!(
+        matches!(error, lock_runtime::ReleaseError::Expired { .. }),
+        "{error}"
+    );
+    assert!(fleet.nodes_with("k") >= 3, "the next one's lock stays");
+    assert_eq!(ours.stats().releases_unconfirmed, 1);
+    next.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn a_release_tells_who_has_lost_the_lock_and_who_cannot_know() {
+    let fleet = Fleet::start(5).behind_proxies();
+    let locks = ready(&fleet).await;
+
+    let lease = ask(&locks).acquire().await.expect("free");
+    eventually(DEADLINE, "it is on every connected node", || {
+        fleet.nodes_with("k") >= 3
+    })
+    .await;
+    for server in fleet.servers() {
+        let _: String = server.command(&["SET", "k", "somebody else"]);
+    }
+    let error = lease.release().await.expect_err("overwritten");
+    assert!(
+        matches!(error, lock_runtime::ReleaseError::NotOwner { .. }),
+        "{error}"
+    );
+    for server in fleet.servers() {
+        assert_eq!(server.get("k").as_deref(), Some("somebody else"));
+        server.flush();
+    }
+
+    let lease = ask(&locks).acquire().await.expect("free");
+    for proxy in fleet.proxies() {
+        proxy.set(Mode::HoldAnswers);
+    }
+    let error = lease.release().await.expect_err("nobody answers");
+    assert!(
+        matches!(error, lock_runtime::ReleaseError::Unreachable { .. }),
+        "{error}"
+    );
+    for proxy in fleet.proxies() {
+        proxy.set(Mode::Pass);
+    }
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn busy_and_no_quorum_take_nothing() {
+    let fleet = Fleet::start(5);
+    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let lease = ask(&ours).acquire().await.expect("free");
+    let before = fleet.values("k");
+    for _ in 0..20 {
+        let error = ask(&theirs).acquire().await.expect_err("held");
+        assert!(matches!(error, LockError::Busy { .. }), "{error}");
+    }
+    assert_eq!(fleet.values("k"), before, "the holder's token is untouched");
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+}

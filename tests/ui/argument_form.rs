@@ -1,0 +1,34 @@
+//! `name = value`, separated by commas.
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock("order", ttl = "8s")]
+async fn no_name() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key("order"), ttl = "8s")]
+async fn parentheses() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = , ttl = )]
+async fn no_values() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "order" ttl = "8s")]
+async fn no_comma() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "order", ttl = "8s", wait = *)]
+async fn not_an_expression() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "order", ttl = "8s", name = "", crate = "lock_runtime")]
+async fn name_and_crate() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}

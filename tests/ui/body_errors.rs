@@ -1,0 +1,32 @@
+//! Errors in the body point at the body.
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn wrong_tail() -> Result<u8, LockError> {
+    "eight"
+}
+
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn no_tail() -> Result<u8, LockError> {
+    let _eight = 8;
+}
+
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn wrong_return(early: bool) -> Result<u8, LockError> {
+    if early {
+        return 8;
+    }
+    Ok(8)
+}
+
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn question_mark() -> Result<u8, LockError> {
+    Ok("8".parse::<u8>()?)
+}
+
+#[distributed_lock(key = "order", ttl = "8s", on_busy = skip)]
+async fn not_unit() {
+    8
+}
+
+fn main() {}

@@ -1,0 +1,26 @@
+//! The compiler's own warnings about parameters are neither lost nor doubled.
+#![deny(warnings)]
+
+use lock_runtime::{LockError, distributed_lock};
+
+#[distributed_lock(key = "order:{in_key}", ttl = "8s")]
+async fn unused(
+    in_key: u8,
+    in_body: u8,
+    unused: u8,
+    _ignored: u8,
+    mut changed: u8,
+) -> Result<u8, LockError> {
+    changed += in_body;
+    Ok(changed)
+}
+
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn not_changed(mut number: u8) -> Result<u8, LockError> {
+    Ok(number)
+}
+
+fn main() {
+    drop(unused(1, 2, 3, 4, 5));
+    drop(not_changed(1));
+}
