@@ -1,6 +1,7 @@
 //! Measuring contenders side by side: in one process, on the same servers, in turns, so that a machine that is slow for a
 //! while is slow for all of them.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write;
 use std::future::Future;
 use std::pin::Pin;
@@ -32,6 +33,8 @@ pub struct Measured {
     medians: Vec<Duration>,
     /// Cycles per second in each round.
     rates: Vec<f64>,
+    /// Processor time of this process per cycle, in each round.
+    cpu: Vec<Duration>,
 }
 
 impl Measured {
@@ -41,6 +44,14 @@ impl Measured {
         let mut medians = self.medians.clone();
         medians.sort_unstable();
         medians.get(medians.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// The median over the rounds of the client's processor time per cycle, all its threads together.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let mut cpu = self.cpu.clone();
+        cpu.sort_unstable();
+        cpu.get(cpu.len() / 2).copied().unwrap_or_default()
     }
 
     /// The median over the rounds of the cycles per second.
@@ -64,19 +75,30 @@ pub async fn side_by_side(
         Measured {
             medians: Vec::new(),
             rates: Vec::new(),
+            cpu: Vec::new(),
         };
         contenders.len()
     ];
     for round in 0..=rounds {
         for (contender, measured) in contenders.iter().zip(&mut measured) {
+            let before = processor_time();
             let (median, rate) = one_round(contender, tasks, cycles, round).await;
+            let cpu = processor_time().saturating_sub(before);
             if round > 0 {
                 measured.medians.push(median);
                 measured.rates.push(rate);
+                measured
+                    .cpu
+                    .push(cpu / u32::try_from(cycles).unwrap_or(u32::MAX));
             }
         }
     }
     measured
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 async fn one_round(
@@ -117,18 +139,20 @@ async fn one_round(
 #[must_use]
 pub fn table(title: &str, contenders: &[Contender], measured: &[Measured], limit: usize) -> String {
     let mut table = format!(
-        "| {title} | median cycle | cycles/s | latency ÷ limit | rate ÷ limit |\n|---|---|---|---|---|\n"
+        "| {title} | median cycle | cycles/s | client CPU | latency ÷ limit | rate ÷ limit | CPU ÷ limit |\n|---|---|---|---|---|---|---|\n"
     );
     for (contender, result) in contenders.iter().zip(measured) {
         let latency = result.latency().as_secs_f64() / measured[limit].latency().as_secs_f64();
         let rate = result.rate() / measured[limit].rate();
+        let cpu = result.cpu().as_secs_f64() / measured[limit].cpu().as_secs_f64();
         // Writing to a String cannot fail.
         let _ = writeln!(
             table,
-            "| {} | {:.0} µs | {:.0} | {latency:.2} | {rate:.2} |",
+            "| {} | {:.0} µs | {:.0} | {:.1} µs | {latency:.2} | {rate:.2} | {cpu:.2} |",
             contender.name,
             result.latency().as_secs_f64() * 1e6,
             result.rate(),
+            result.cpu().as_secs_f64() * 1e6,
         );
     }
     table

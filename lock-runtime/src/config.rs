@@ -106,6 +106,12 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Adds the nodes of a list, separated by commas: what `LOCK_NODES` holds.
+    pub fn nodes(self, list: &str) -> Self {
+        let nodes = list.split(',').map(str::trim);
+        nodes.filter(|node| !node.is_empty()).fold(self, Self::node)
+    }
+
     /// Put before every key, so that locks do not meet an application's own keys. Default: nothing.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -210,6 +216,12 @@ impl LockManagerBuilder {
             node: without_login(url),
             reason: reason.to_owned(),
         };
+        if ["rediss:", "valkeys:"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(fault("TLS is not supported by this version"));
+        }
         // The parser's own message is left out: it may quote what it could not read, and that may be a password.
         let info: ConnectionInfo = url.into_connection_info().map_err(|_| {
             fault("not a node URL, such as redis://host:6379 or redis+unix:///path")
@@ -223,10 +235,7 @@ impl LockManagerBuilder {
         Ok(Target {
             name: info.addr().to_string().into(),
             address,
-            login: info
-                .redis_settings()
-                .clone()
-                .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION")),
+            login: info.redis_settings().clone(),
             node_timeout: self.node_timeout,
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::key::LockKey;
 
-/// What one node said to a request.
+/// What one node said to a request or a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
@@ -15,6 +15,10 @@ pub enum Vote {
     Granted,
     /// Another owner has the lock there.
     Busy,
+    /// It released the lock.
+    Released,
+    /// The lock was not this owner's there when it was released.
+    NotOurs,
     /// It did not answer in a usable way, and why.
     Failed(Arc<str>),
 }
@@ -45,6 +49,8 @@ impl fmt::Display for NodeVote {
         let vote = match &self.vote {
             Vote::Granted => "granted",
             Vote::Busy => "held by another owner",
+            Vote::Released => "released",
+            Vote::NotOurs => "not ours",
             Vote::Failed(reason) => reason,
         };
         write!(f, "{}: {vote}", self.node)

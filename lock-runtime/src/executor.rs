@@ -75,7 +75,10 @@ struct OwnThread {
 
 impl OwnThread {
     fn start() -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .global_queue_interval(1)
+            .build()?;
         let handle = runtime.handle().clone();
         let (alive, ended) = oneshot::channel();
         std::thread::Builder::new()

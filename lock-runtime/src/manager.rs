@@ -63,21 +63,15 @@ impl LockManager {
         }
     }
 
-    /// A manager of the nodes that the environment variable `LOCK_NODES` lists, separated by commas; the prefix is
-    /// `LOCK_PREFIX`, if that is set.
+    /// A manager of the nodes that the environment variable `LOCK_NODES` lists, separated by commas, with the builder's
+    /// defaults. For other settings give the list to [`LockManagerBuilder::nodes`].
     ///
     /// # Errors
     ///
     /// [`ConfigError::NoNodes`] when the variable is not set or empty, another [`ConfigError`] when it cannot be used.
     pub fn from_env() -> Result<Self, ConfigError> {
         let nodes = std::env::var("LOCK_NODES").unwrap_or_default();
-        let prefix = std::env::var("LOCK_PREFIX").unwrap_or_default();
-        nodes
-            .split(',')
-            .map(str::trim)
-            .filter(|node| !node.is_empty())
-            .fold(Self::builder().prefix(prefix), LockManagerBuilder::node)
-            .build()
+        Self::builder().nodes(&nodes).build()
     }
 
     /// Asks for a lock: give it a TTL, and [`acquire`](LockRequest::acquire) it, or [`run`](LockRequest::run) a

@@ -7,11 +7,9 @@ use std::fmt;
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
 use tokio::time::Instant;
 
-use super::{Acquired, Ask, Holder, Node, NodeError, Owner, Released, Reply, Token};
+use super::{Acquired, Ask, Holder, Limit, Node, NodeError, Owner, Released, Reply, Return, Token};
 
 /// See the [module](self).
 pub(crate) struct MemoryNode {
@@ -48,9 +46,9 @@ impl Node for MemoryNode {
         &self.name
     }
 
-    fn acquire(self: Arc<Self>, ask: Ask) -> Reply<Acquired> {
+    fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
-            if !ask.commit() {
+            if !ask.commit(position) {
                 return Err(NodeError::from("decided without it"));
             }
             let mut locks = self.locks();
@@ -71,35 +69,37 @@ impl Node for MemoryNode {
         })
     }
 
-    fn release(
-        self: Arc<Self>,
-        key: Arc<str>,
-        token: Token,
-        keep: Option<Duration>,
-        _deadline: Instant,
-    ) -> Reply<Released> {
-        let released = self.release_now(&key, token, keep);
+    fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
+        let released = self.release_now(&give_back);
         Box::pin(ready(released.ok_or_else(|| "not released".into())))
     }
 
-    fn release_now(
-        &self,
-        key: &Arc<str>,
-        token: Token,
-        keep: Option<Duration>,
-    ) -> Option<Released> {
+    fn release_now(&self, give_back: &Return) -> Option<Released> {
+        let Return {
+            key, token, keep, ..
+        } = give_back;
         let mut locks = self.locks();
-        if locks.by_key.get(key).is_none_or(|lock| lock.token != token) {
+        if locks
+            .by_key
+            .get(key)
+            .is_none_or(|lock| lock.token != *token)
+        {
             return Some(Released::NotOurs);
         }
         match keep.and_then(|keep| Instant::now().checked_add(keep)) {
-            Some(expires) => locks.set(key, Lock { token, expires }),
+            Some(expires) => locks.set(
+                key,
+                Lock {
+                    token: *token,
+                    expires,
+                },
+            ),
             None => locks.remove(key),
         }
         Some(Released::Done)
     }
 
-    fn look(self: Arc<Self>, key: Arc<str>, _deadline: Instant) -> Reply<Option<Holder>> {
+    fn look(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Option<Holder>> {
         let holder = self.locks().by_key.get(&key).map(|lock| Holder {
             owner: Owner(lock.token.as_bytes().into()),
             remaining: Some(lock.expires.saturating_duration_since(Instant::now())),
@@ -107,7 +107,7 @@ impl Node for MemoryNode {
         Box::pin(ready(Ok(holder)))
     }
 
-    fn ping(self: Arc<Self>, _deadline: Instant) -> Reply<()> {
+    fn ping(self: Arc<Self>, _limit: Limit) -> Reply<()> {
         Box::pin(ready(Ok(())))
     }
 }
@@ -149,23 +149,39 @@ impl Locks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ledger;
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
     use super::*;
 
-    fn ask(key: &str, ttl: Duration) -> Ask {
-        Ask {
+    fn ask(key: &str, ttl: Duration) -> Arc<Ask> {
+        Arc::new(Ask {
             key: key.into(),
             token: Token::fresh().expect("random"),
             ttl,
-            deadline: Instant::now(),
-            ledger: Arc::new(Ledger::default()),
-            position: 0,
+            limit: Limit::within(ttl),
+            ledger: Arc::default(),
+            command: OnceLock::new(),
+        })
+    }
+
+    fn give_back(ask: &Ask, token: Token, keep: Option<Duration>) -> Return {
+        Return {
+            key: Arc::clone(&ask.key),
+            token,
+            keep,
+            limit: ask.limit.clone(),
+            command: OnceLock::new(),
         }
+    }
+
+    async fn take(node: &Arc<MemoryNode>, ask: &Arc<Ask>) -> Result<Acquired, NodeError> {
+        Arc::clone(node).acquire(Arc::clone(ask), 0).await
     }
 
     async fn owner(node: &Arc<MemoryNode>, key: &str) -> Option<Holder> {
         Arc::clone(node)
-            .look(key.into(), Instant::now())
+            .look(key.into(), Limit::within(Duration::ZERO))
             .await
             .expect("memory answers")
     }
@@ -174,14 +190,11 @@ mod tests {
     async fn a_lock_ends_exactly_at_its_ttl_and_leaves_nothing() {
         let node = Arc::new(MemoryNode::new());
         let mine = ask("k", Duration::from_millis(100));
-        assert_eq!(
-            Arc::clone(&node).acquire(mine.clone()).await,
-            Ok(Acquired::Granted)
-        );
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted));
         tokio::time::advance(Duration::from_millis(99)).await;
         let theirs = ask("k", Duration::from_millis(100));
         assert_eq!(
-            Arc::clone(&node).acquire(theirs.clone()).await,
+            take(&node, &theirs).await,
             Ok(Acquired::found(mine.token.as_bytes(), theirs.token))
         );
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -191,10 +204,7 @@ mod tests {
             0,
             "a look at any key expires all"
         );
-        assert_eq!(
-            Arc::clone(&node).acquire(theirs).await,
-            Ok(Acquired::Granted)
-        );
+        assert_eq!(take(&node, &theirs).await, Ok(Acquired::Granted));
     }
 
     #[tokio::test(start_paused = true)]
@@ -202,17 +212,14 @@ mod tests {
         let node = Arc::new(MemoryNode::new());
         let mine = ask("k", Duration::from_secs(10));
         let stranger = Token::fresh().expect("random");
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted));
         assert_eq!(
-            Arc::clone(&node).acquire(mine.clone()).await,
-            Ok(Acquired::Granted)
-        );
-        assert_eq!(
-            node.release_now(&mine.key, stranger, None),
+            node.release_now(&give_back(&mine, stranger, None)),
             Some(Released::NotOurs)
         );
         let keep = Duration::from_secs(1);
         assert_eq!(
-            node.release_now(&mine.key, mine.token, Some(keep)),
+            node.release_now(&give_back(&mine, mine.token, Some(keep))),
             Some(Released::Done)
         );
         assert_eq!(
@@ -222,7 +229,7 @@ mod tests {
         tokio::time::advance(keep).await;
         assert_eq!(owner(&node, "k").await, None);
         assert_eq!(
-            node.release_now(&mine.key, mine.token, None),
+            node.release_now(&give_back(&mine, mine.token, None)),
             Some(Released::NotOurs)
         );
     }
@@ -232,7 +239,7 @@ mod tests {
         let node = Arc::new(MemoryNode::new());
         let late = ask("k", Duration::from_secs(10));
         late.ledger.close();
-        assert!(Arc::clone(&node).acquire(late).await.is_err());
+        assert!(take(&node, &late).await.is_err());
         assert_eq!(owner(&node, "k").await, None);
     }
 }

@@ -1,5 +1,7 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
+mod handshake;
+mod link;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod redis;
@@ -8,16 +10,18 @@ mod wire;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::redis::Cmd;
 use tokio::time::Instant;
 
-/// The answer of a node, on its way. Boxed, as nodes of different kinds vote together.
+/// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
+/// which whoever polls it has to see to.
 pub(crate) type Reply<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
 
-/// One voter. Every operation is atomic on the node, owner-checked where it changes a lock, and answers by its deadline.
+/// One voter. Every operation is atomic on the node, and owner-checked where it changes a lock.
 ///
 /// Two operations on one key are executed in the order in which they were handed to the node, so that a release always
 /// finds what the acquire before it left.
@@ -25,52 +29,94 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// What operators call it: never holds a password.
     fn name(&self) -> &Arc<str>;
 
-    /// Takes the lock if nobody has it. Must not reach the node unless [`Ask::commit`] agrees.
-    fn acquire(self: Arc<Self>, ask: Ask) -> Reply<Acquired>;
+    /// Takes the lock if nobody has it. Must not reach the node unless [`Ask::commit`] agrees for the node's position.
+    fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired>;
 
-    /// Gives the lock back if the token owns it. `keep`: it lives on for that long instead.
-    fn release(
-        self: Arc<Self>,
-        key: Arc<str>,
-        token: Token,
-        keep: Option<Duration>,
-        deadline: Instant,
-    ) -> Reply<Released>;
+    /// Gives the lock back if the token owns it.
+    fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released>;
 
     /// The same, done before this returns, on a node that never has to wait. Works outside any runtime.
-    fn release_now(
-        &self,
-        _key: &Arc<str>,
-        _token: Token,
-        _keep: Option<Duration>,
-    ) -> Option<Released> {
+    fn release_now(&self, _give_back: &Return) -> Option<Released> {
         None
     }
 
     /// Who has the lock. Changes nothing.
-    fn look(self: Arc<Self>, key: Arc<str>, deadline: Instant) -> Reply<Option<Holder>>;
+    fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>>;
 
     /// Whether it would answer a request now.
-    fn ping(self: Arc<Self>, deadline: Instant) -> Reply<()>;
+    fn ping(self: Arc<Self>, limit: Limit) -> Reply<()>;
 }
 
-/// A request for a lock, to one node.
-#[derive(Clone, Debug)]
+/// A request for a lock, the same to all nodes.
+#[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
-    pub(crate) deadline: Instant,
+    pub(crate) limit: Limit,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) position: usize,
+    /// As servers take it; made by the first node that needs it.
+    pub(crate) command: OnceLock<Cmd>,
 }
 
 impl Ask {
     /// To be called at the last moment before the request leaves. False: it was decided without this node, which must
     /// not be sent the request any more, as nothing would release it.
     #[must_use]
-    pub(crate) fn commit(&self) -> bool {
-        self.ledger.enter(self.position)
+    pub(crate) fn commit(&self, position: usize) -> bool {
+        self.ledger.enter(position)
+    }
+}
+
+/// A release, the same to all nodes.
+#[derive(Debug)]
+pub(crate) struct Return {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    /// The lock lives on for so long.
+    pub(crate) keep: Option<Duration>,
+    pub(crate) limit: Limit,
+    /// As servers take it; made by the first node that needs it.
+    pub(crate) command: OnceLock<Cmd>,
+}
+
+/// How long nodes that are asked together may take to answer. One timer for all of them: whoever waits for the answers
+/// has it, and says here when it is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit(Arc<LimitState>);
+
+#[derive(Debug)]
+struct LimitState {
+    allowed: Duration,
+    at: Instant,
+    over: AtomicBool,
+}
+
+impl Limit {
+    /// From now on.
+    pub(crate) fn within(allowed: Duration) -> Self {
+        let now = Instant::now();
+        Self(Arc::new(LimitState {
+            allowed,
+            at: now.checked_add(allowed).unwrap_or(now),
+            over: AtomicBool::new(false),
+        }))
+    }
+
+    pub(crate) fn allowed(&self) -> Duration {
+        self.0.allowed
+    }
+
+    pub(crate) fn at(&self) -> Instant {
+        self.0.at
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
     }
 }
 
@@ -185,12 +231,6 @@ pub(crate) struct Holder {
 /// Why a node did not answer in a usable way, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeError(pub(crate) Arc<str>);
-
-impl NodeError {
-    pub(crate) fn no_answer(within: Duration) -> Self {
-        Self(format!("no answer in {within:.0?}").into())
-    }
-}
 
 impl From<&str> for NodeError {
     fn from(reason: &str) -> Self {

@@ -1,21 +1,19 @@
 //! The connections to one server: made in the background, questioned before they carry a request, given up when they no
 //! longer answer, and made anew. Nothing else reconnects.
 
-use std::fmt;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value,
-};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use redis::RedisConnectionInfo;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::NodeError;
-use super::wire::{Abandon, Address, Wire};
+use super::handshake::{Opened, open};
+use super::link::Link;
+use super::wire::Address;
+use super::{Limit, NodeError};
 use crate::backoff::Backoff;
 
 /// How often a server that refuses is tried. The upper bound is what a restarted server waits at the most before it is
@@ -24,9 +22,6 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 
 /// A connection that lived this long was a good one: the next try need not wait.
 const LIVED: Duration = Duration::from_secs(1);
-
-/// Requests that may wait for the socket of one connection before their senders wait too.
-const SEND_QUEUE: usize = 1024;
 
 /// How a server is reached.
 #[derive(Debug)]
@@ -39,7 +34,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// How long making a connection may take, and how long one may be silent before it is given up.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         self.node_timeout
             .saturating_mul(4)
             .max(Duration::from_millis(500))
@@ -79,13 +74,15 @@ impl Slot {
 
     /// A connection that may be expected to answer. A doubt is waited out, but only once: a server that has been silent
     /// for the time that it is allowed costs nothing more.
-    pub(super) async fn trusted(&self, deadline: Instant) -> Result<Arc<Link>, NodeError> {
-        let link = self.any(deadline).await?;
+    pub(super) async fn trusted(&self, limit: &Limit) -> Result<Arc<Link>, NodeError> {
+        let link = self.any(limit).await?;
         let Some(since) = link.doubted_since() else {
             return Ok(link);
         };
-        let allowed = deadline.saturating_duration_since(Instant::now());
-        let patience = since.checked_add(allowed).unwrap_or(since).min(deadline);
+        let patience = since
+            .checked_add(limit.allowed())
+            .unwrap_or(since)
+            .min(limit.at());
         let trusted = |state: &State| match state {
             State::Ready(link) => link.doubted_since().is_none(),
             State::Connecting | State::Down(_) => false,
@@ -102,12 +99,12 @@ impl Slot {
 
     /// A connection, also one that owes an answer: what is sent over it is executed after what was sent before. Waits for
     /// one where it is not known yet whether there will be one.
-    pub(super) async fn any(&self, deadline: Instant) -> Result<Arc<Link>, NodeError> {
+    pub(super) async fn any(&self, limit: &Limit) -> Result<Arc<Link>, NodeError> {
         let mut known = self.state.borrow().clone();
         if matches!(known, State::Connecting) {
             let mut state = self.state.clone();
             let settled = |state: &State| !matches!(state, State::Connecting);
-            known = match timeout_at(deadline, state.wait_for(settled)).await {
+            known = match timeout_at(limit.at(), state.wait_for(settled)).await {
                 Ok(Ok(state)) => state.clone(),
                 Ok(Err(_)) => return Err("the lock manager has ended".into()),
                 Err(_) => State::Connecting,
@@ -117,99 +114,6 @@ impl Slot {
             State::Ready(link) => Ok(link),
             State::Down(reason) => Err(NodeError(reason)),
             State::Connecting => Err("not connected yet".into()),
-        }
-    }
-}
-
-/// A connection to the server that was asked who it is.
-pub(super) struct Link {
-    connection: MultiplexedConnection,
-    /// `SET` takes `NX` and `GET` together (Redis 7.0 and later).
-    pub(super) set_nx_get: bool,
-    /// Since when it owes an answer that should have come.
-    doubted: Mutex<Option<Instant>>,
-    doubt: Notify,
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").finish_non_exhaustive()
-    }
-}
-
-impl Link {
-    fn doubted_since(&self) -> Option<Instant> {
-        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_doubted(&self, since: Option<Instant>) {
-        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
-        *doubted = match (*doubted, since) {
-            (Some(first), Some(_)) => Some(first),
-            _ => since,
-        };
-    }
-
-    /// Sends a command and waits for the answer. The first poll hands it to the connection, in order.
-    pub(super) async fn send(&self, command: &Cmd, deadline: Instant) -> Result<Value, NodeError> {
-        let mut connection = self.connection.clone();
-        let answer = self
-            .answered(connection.send_packed_command(command), deadline)
-            .await?;
-        answer
-            .extract_error()
-            .map_err(|error| NodeError(words(&error)))
-    }
-
-    /// The same for several commands; an error among their answers is the error of all.
-    pub(super) async fn send_all(
-        &self,
-        commands: &Pipeline,
-        deadline: Instant,
-    ) -> Result<Vec<Value>, NodeError> {
-        let mut connection = self.connection.clone();
-        let count = commands.len();
-        self.answered(
-            connection.send_packed_commands(commands, 0, count),
-            deadline,
-        )
-        .await?
-        .into_iter()
-        .map(|answer| {
-            answer
-                .extract_error()
-                .map_err(|error| NodeError(words(&error)))
-        })
-        .collect()
-    }
-
-    async fn answered<T>(
-        &self,
-        answer: impl Future<Output = Result<T, RedisError>>,
-        deadline: Instant,
-    ) -> Result<T, NodeError> {
-        let asked = Instant::now();
-        if let Ok(answer) = timeout_at(deadline, answer).await {
-            return answer.map_err(|error| NodeError(words(&error)));
-        }
-        self.set_doubted(Some(Instant::now()));
-        self.doubt.notify_one();
-        Err(NodeError::no_answer(asked.elapsed()))
-    }
-
-    /// Waits for doubt, and asks. Returns when the connection is to be given up.
-    async fn probe(&self, patience: Duration, trusted_again: impl Fn()) {
-        loop {
-            self.doubt.notified().await;
-            let mut connection = self.connection.clone();
-            let ping = redis::cmd("PING");
-            match timeout(patience, connection.send_packed_command(&ping)).await {
-                Ok(Ok(_)) => {
-                    self.set_doubted(None);
-                    trusted_again();
-                }
-                Ok(Err(_)) | Err(_) => return,
-            }
         }
     }
 }
@@ -264,91 +168,4 @@ async fn serve(target: &Target, opened: Opened, state: &watch::Sender<State>) {
     };
     tracing::warn!(node = %target.name, reason, "lock node lost");
     state.send_replace(State::Connecting);
-}
-
-/// Moves bytes for a connection, until it is closed.
-type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-struct Opened {
-    link: Link,
-    driver: Driver,
-    abandon: Abandon,
-}
-
-async fn open(target: &Target) -> Result<Opened, Arc<str>> {
-    let patience = target.patience();
-    let wire = match timeout(patience, Wire::connect(&target.address)).await {
-        Ok(Ok(wire)) => wire,
-        Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
-        Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
-    };
-    let abandon = wire.abandon_handle();
-    match timeout(patience, greet(wire, &target.login)).await {
-        Ok(Ok((link, driver))) => Ok(Opened {
-            link,
-            driver,
-            abandon,
-        }),
-        Ok(Err(error)) => Err(words(&error)),
-        Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
-    }
-}
-
-/// Logs in, asks which server it is, and leaves the script there that every release calls.
-async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver), RedisError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(SEND_QUEUE);
-    let (mut connection, driver) =
-        MultiplexedConnection::new_with_config(login, wire, config).await?;
-    let mut driver: Driver = Box::pin(driver);
-
-    let mut questions = redis::pipe();
-    questions.cmd("INFO").arg("server");
-    questions
-        .cmd("SCRIPT")
-        .arg("LOAD")
-        .arg(super::redis::RELEASE.source);
-    let answers = {
-        let asking = pin!(connection.send_packed_commands(&questions, 0, 2));
-        match select(asking, &mut driver).await {
-            Either::Left((answers, _)) => answers?,
-            Either::Right(_) => {
-                return Err((ErrorKind::Io, "connection closed during the handshake").into());
-            }
-        }
-    };
-    let info = answers.into_iter().next().unwrap_or(Value::Nil);
-    let link = Link {
-        connection,
-        set_nx_get: sets_nx_get(info)?,
-        doubted: Mutex::new(None),
-        doubt: Notify::new(),
-    };
-    Ok((link, driver))
-}
-
-/// A user without permission for `INFO` gets the way that works on every version.
-fn sets_nx_get(info: Value) -> Result<bool, RedisError> {
-    let info: String = match info.extract_error() {
-        Ok(info) => redis::from_redis_value(info)?,
-        Err(error) if error.code() == Some("NOPERM") => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    let major = info
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"))
-        .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    Ok(major.is_some_and(|major| major >= 7))
-}
-
-/// An error in the words of the server where it is the server's, for an operator who knows Redis.
-fn words(error: &RedisError) -> Arc<str> {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}").into(),
-        (Some(code), None) => code.into(),
-        (None, _) if error.is_connection_dropped() => "connection closed".into(),
-        (None, _) => error.to_string().into(),
-    }
 }

@@ -8,10 +8,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tokio::time::Instant;
 
-use super::pool::{Link, Slot};
-use super::{Acquired, Ask, Holder, Node, NodeError, Owner, Released, Reply, Token};
+use super::pool::Slot;
+use super::{Acquired, Ask, Holder, Limit, Node, NodeError, Owner, Released, Reply, Return};
 
 pub(crate) use super::pool::Target;
 pub(crate) use super::wire::Address;
@@ -69,14 +68,20 @@ impl Node for RedisNode {
         &self.target.name
     }
 
-    fn acquire(self: Arc<Self>, ask: Ask) -> Reply<Acquired> {
+    fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
-            let link = self.slot(&ask.key).trusted(ask.deadline).await?;
-            let command = acquire_command(&link, &ask);
-            if !ask.commit() {
+            let link = self.slot(&ask.key).trusted(&ask.limit).await?;
+            let by_script;
+            let command = if link.set_nx_get {
+                ask.command.get_or_init(|| set_nx_get(&ask))
+            } else {
+                by_script = set_by_script(&ask);
+                &by_script
+            };
+            if !ask.commit(position) {
                 return Err("decided without it".into());
             }
-            match link.send(&command, ask.deadline).await? {
+            match link.send(command, &ask.limit).await? {
                 Value::Nil => Ok(Acquired::Granted),
                 Value::BulkString(owner) => Ok(Acquired::found(&owner, ask.token)),
                 answer => Err(unexpected(&answer)),
@@ -84,29 +89,16 @@ impl Node for RedisNode {
         })
     }
 
-    fn release(
-        self: Arc<Self>,
-        key: Arc<str>,
-        token: Token,
-        keep: Option<Duration>,
-        deadline: Instant,
-    ) -> Reply<Released> {
+    fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
         Box::pin(async move {
-            let link = self.slot(&key).any(deadline).await?;
-            let keep = keep.map_or(0, whole_millis);
-            let call = |name: &str, script: &str| {
-                redis::cmd(name)
-                    .arg(script)
-                    .arg(1)
-                    .arg(&*key)
-                    .arg(token.as_bytes())
-                    .arg(keep)
-                    .to_owned()
-            };
-            let by_hash = link.send(&call("EVALSHA", &RELEASE.hash), deadline).await;
-            let answer = match by_hash {
+            let limit = &give_back.limit;
+            let link = self.slot(&give_back.key).any(limit).await?;
+            let by_hash = || release("EVALSHA", &RELEASE.hash, &give_back);
+            let command = give_back.command.get_or_init(by_hash);
+            let answer = match link.send(command, limit).await {
                 Err(NodeError(reason)) if reason.starts_with("NOSCRIPT") => {
-                    link.send(&call("EVAL", RELEASE.source), deadline).await?
+                    let by_text = release("EVAL", RELEASE.source, &give_back);
+                    link.send(&by_text, limit).await?
                 }
                 answer => answer?,
             };
@@ -118,13 +110,13 @@ impl Node for RedisNode {
         })
     }
 
-    fn look(self: Arc<Self>, key: Arc<str>, deadline: Instant) -> Reply<Option<Holder>> {
+    fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>> {
         Box::pin(async move {
-            let link = self.slot(&key).trusted(deadline).await?;
+            let link = self.slot(&key).trusted(&limit).await?;
             let mut questions = redis::pipe();
             questions.cmd("GET").arg(&*key);
             questions.cmd("PTTL").arg(&*key);
-            match link.send_all(&questions, deadline).await?.as_slice() {
+            match link.send_all(&questions, &limit).await?.as_slice() {
                 [Value::Nil, _] => Ok(None),
                 [Value::BulkString(owner), Value::Int(millis)] => Ok(Some(Holder {
                     owner: Owner(owner.as_slice().into()),
@@ -135,35 +127,45 @@ impl Node for RedisNode {
         })
     }
 
-    fn ping(self: Arc<Self>, deadline: Instant) -> Reply<()> {
+    fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {
         Box::pin(async move {
-            let link = self.slot("").trusted(deadline).await?;
-            link.send(&redis::cmd("PING"), deadline).await.map(drop)
+            let link = self.slot("").trusted(&limit).await?;
+            link.send(&redis::cmd("PING"), &limit).await.map(drop)
         })
     }
 }
 
-/// One command in either case, never a script by its hash: a second try could be executed after the release.
-fn acquire_command(link: &Link, ask: &Ask) -> Cmd {
-    let millis = whole_millis(ask.ttl);
-    if link.set_nx_get {
-        redis::cmd("SET")
-            .arg(&*ask.key)
-            .arg(ask.token.as_bytes())
-            .arg("NX")
-            .arg("PX")
-            .arg(millis)
-            .arg("GET")
-            .to_owned()
-    } else {
-        redis::cmd("EVAL")
-            .arg(ACQUIRE)
-            .arg(1)
-            .arg(&*ask.key)
-            .arg(ask.token.as_bytes())
-            .arg(millis)
-            .to_owned()
-    }
+fn set_nx_get(ask: &Ask) -> Cmd {
+    let mut command = command("SET", &ask.key);
+    command.arg(&*ask.key).arg(ask.token.as_bytes()).arg("NX");
+    command.arg("PX").arg(whole_millis(ask.ttl)).arg("GET");
+    command
+}
+
+/// The same for servers that cannot. Never by the script's hash: a second try, with its text, could be executed after the
+/// release.
+fn set_by_script(ask: &Ask) -> Cmd {
+    let mut command = command("EVAL", &ask.key);
+    command.arg(ACQUIRE).arg(1).arg(&*ask.key);
+    command.arg(ask.token.as_bytes()).arg(whole_millis(ask.ttl));
+    command
+}
+
+fn release(name: &str, script: &str, give_back: &Return) -> Cmd {
+    let mut command = command(name, &give_back.key);
+    command.arg(script).arg(1).arg(&*give_back.key);
+    command.arg(give_back.token.as_bytes());
+    command.arg(give_back.keep.map_or(0, whole_millis));
+    command
+}
+
+/// An empty command with room for what the hot path sends.
+fn command(name: &str, key: &str) -> Cmd {
+    const MOST_ARGUMENTS: usize = 7;
+    const NAME_HASH_TOKEN_AND_NUMBERS: usize = 128;
+    let mut command = Cmd::with_capacity(MOST_ARGUMENTS, NAME_HASH_TOKEN_AND_NUMBERS + key.len());
+    command.arg(name);
+    command
 }
 
 /// Redis counts in milliseconds, and takes none for an error.

@@ -1,28 +1,27 @@
 //! One attempt at a lock under one owner token: who was asked, what they said, what it amounts to.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::claim::Claim;
 use super::quorum::{Ballot, Decision, Tally, quorum};
+use super::replies::Replies;
 use super::{Cause, Redlock, Refusal};
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
-use crate::node::{Acquired, Ask, NodeError, Owner, Reply};
+use crate::node::{Acquired, Ask, NodeError, Owner};
 
 /// See the [module](self).
 pub(super) struct Attempt {
     pub(super) claim: Claim,
     pub(super) tally: Tally<Owner>,
     failures: Vec<Option<NodeError>>,
-    replies: FuturesUnordered<Indexed<Acquired>>,
+    /// Nodes whose answer is still to come. None is asked twice at a time: the answer to the first request would be taken
+    /// for that to the second, and a node that granted would be struck from the ledger.
+    pending: Vec<bool>,
+    replies: Replies<Acquired>,
 }
 
 impl Attempt {
@@ -42,28 +41,31 @@ impl Attempt {
             claim,
             tally: Tally::new(nodes),
             failures: vec![None; nodes],
-            replies: FuturesUnordered::new(),
+            pending: vec![false; nodes],
+            replies: Replies::of(nodes),
         })
     }
 
     /// Asks, or asks again, those of the chosen nodes that have not granted. All in parallel, each until its deadline.
     pub(super) fn ask(&mut self, chosen: impl Fn(usize) -> bool) {
         let redlock = Arc::clone(&self.claim.redlock);
-        let deadline = redlock.deadline();
+        let ask = Arc::new(Ask {
+            key: Arc::clone(&self.claim.wire),
+            token: self.claim.token,
+            ttl: self.claim.ttl,
+            limit: redlock.limit(),
+            ledger: Arc::clone(&self.claim.ledger),
+            command: OnceLock::new(),
+        });
         for (position, node) in redlock.nodes.iter().enumerate() {
-            if !chosen(position) || self.tally.ballot(position) == Some(&Ballot::Granted) {
+            let granted = self.tally.ballot(position) == Some(&Ballot::Granted);
+            if granted || self.pending[position] || !chosen(position) {
                 continue;
             }
+            self.pending[position] = true;
             self.tally.forget(position);
-            let reply = Arc::clone(node).acquire(Ask {
-                key: Arc::clone(&self.claim.wire),
-                token: self.claim.token,
-                ttl: self.claim.ttl,
-                deadline,
-                ledger: Arc::clone(&self.claim.ledger),
-                position,
-            });
-            self.replies.push(Indexed::new(position, reply));
+            let reply = Arc::clone(node).acquire(Arc::clone(&ask), position);
+            self.replies.push(position, ask.limit.clone(), reply);
         }
     }
 
@@ -88,16 +90,12 @@ impl Attempt {
     /// Asks all nodes who has the lock, which takes nothing, until that amounts to something.
     pub(super) async fn look(&mut self) {
         let redlock = Arc::clone(&self.claim.redlock);
-        let deadline = redlock.deadline();
-        let mut replies: FuturesUnordered<_> = redlock
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(position, node)| {
-                let reply = Arc::clone(node).look(Arc::clone(&self.claim.wire), deadline);
-                Indexed::new(position, reply)
-            })
-            .collect();
+        let limit = redlock.limit();
+        let mut replies = Replies::of(redlock.nodes.len());
+        for (position, node) in redlock.nodes.iter().enumerate() {
+            let look = Arc::clone(node).look(Arc::clone(&self.claim.wire), limit.clone());
+            replies.push(position, limit.clone(), look);
+        }
         while self.tally.decide().is_none()
             && let Some((node, answer)) = replies.next().await
         {
@@ -115,6 +113,7 @@ impl Attempt {
         let Some((node, answer)) = self.replies.next().await else {
             return false;
         };
+        self.pending[node] = false;
         let ballot = match answer {
             Ok(Acquired::Granted) => Ballot::Granted,
             Ok(Acquired::Held(owner)) => {
@@ -144,7 +143,7 @@ impl Attempt {
     ) -> (Result<Claim, Refusal>, Stragglers) {
         let cause = match decision {
             Decision::Granted => {
-                self.claim.ledger.close();
+                // A node that is being connected may still be sent the request: the more have the lock, the better.
                 let in_time = self
                     .claim
                     .deadline()
@@ -207,42 +206,21 @@ impl Attempt {
     }
 }
 
-/// The answer of the node at a position.
-pub(super) struct Indexed<T> {
-    position: usize,
-    reply: Reply<T>,
-}
-
-impl<T> Indexed<T> {
-    pub(super) fn new(position: usize, reply: Reply<T>) -> Self {
-        Self { position, reply }
-    }
-}
-
-impl<T> Future for Indexed<T> {
-    type Output = (usize, Result<T, NodeError>);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let position = self.position;
-        self.reply
-            .as_mut()
-            .poll(cx)
-            .map(|answer| (position, answer))
-    }
-}
-
 /// Answers that came too late to matter. They are waited for all the same: a request that is dropped before the
 /// connection has written it would not be sent while its release would, and a node that stays silent has to be noticed.
-#[derive(Default)]
-pub(crate) struct Stragglers(FuturesUnordered<Indexed<Acquired>>);
+pub(crate) struct Stragglers(Replies<Acquired>);
 
 impl Stragglers {
+    pub(crate) fn none() -> Self {
+        Self(Replies::of(0))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(crate) fn add(&mut self, others: Self) {
-        self.0.extend(others.0);
+        self.0.add(others.0);
     }
 
     /// Ends by the deadline that each node was given.

@@ -4,21 +4,19 @@
 //! byte leaves, and when it is released or dropped, each node that was sent the request is sent a release: after it, over
 //! the same connection. A node that cannot be reached is told again until the TTL has done the work.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::attempt::Indexed;
 use super::quorum::quorum;
+use super::replies::Replies;
 use super::{Cause, Redlock, Refusal, validity};
 use crate::backoff::Backoff;
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
-use crate::node::{Ledger, NodeError, Released, Token};
+use crate::node::{Ledger, NodeError, Released, Return, Token};
 
 /// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
 pub(super) const MOST_REDELIVERIES: usize = 4096;
@@ -97,15 +95,12 @@ impl Claim {
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             report,
         };
-        let asked: Vec<_> = (0..self.redlock.nodes.len())
-            .filter(|&node| self.ledger.holds(node))
-            .filter(|&node| !work.done_at_once(node))
-            .collect();
-        for node in 0..self.redlock.nodes.len() {
-            if !self.ledger.holds(node) {
-                work.confirmation.answers[node] = Some(Ok(Released::NotOurs));
-            }
+        let (asked, others): (Vec<_>, Vec<_>) =
+            (0..self.redlock.nodes.len()).partition(|&node| self.ledger.holds(node));
+        for node in others {
+            work.confirmation.answers[node] = Some(Ok(Released::NotOurs));
         }
+        let asked = work.tell_at_once(asked);
         if asked.is_empty() {
             work.report();
         } else {
@@ -167,8 +162,8 @@ impl Confirmation {
         nodes
             .filter_map(|(node, answer)| {
                 let vote = match answer.as_ref()? {
-                    Ok(Released::Done) => Vote::Granted,
-                    Ok(Released::NotOurs) => Vote::Busy,
+                    Ok(Released::Done) => Vote::Released,
+                    Ok(Released::NotOurs) => Vote::NotOurs,
                     Err(NodeError(reason)) => Vote::Failed(Arc::clone(reason)),
                 };
                 Some(NodeVote {
@@ -198,12 +193,27 @@ impl Release {
         (!left.is_zero()).then_some(left)
     }
 
-    fn done_at_once(&mut self, node: usize) -> bool {
-        let released = self.redlock.nodes[node].release_now(&self.wire, self.token, self.keep());
-        if let Some(released) = released {
-            self.confirmation.answers[node] = Some(Ok(released));
+    fn give_back(&self) -> Return {
+        Return {
+            key: Arc::clone(&self.wire),
+            token: self.token,
+            keep: self.keep(),
+            limit: self.redlock.limit(),
+            command: OnceLock::new(),
         }
-        released.is_some()
+    }
+
+    /// Tells the nodes that never have to wait, and gives back the others.
+    fn tell_at_once(&mut self, mut nodes: Vec<usize>) -> Vec<usize> {
+        let give_back = self.give_back();
+        nodes.retain(|&node| {
+            let released = self.redlock.nodes[node].release_now(&give_back);
+            if let Some(released) = released {
+                self.confirmation.answers[node] = Some(Ok(released));
+            }
+            released.is_none()
+        });
+        nodes
     }
 
     /// Whoever waits is told once. That nobody waits any more is as good.
@@ -239,19 +249,12 @@ impl Release {
 
     /// Tells the nodes, and gives back those that did not confirm in time.
     async fn tell(&mut self, nodes: Vec<usize>) -> Vec<usize> {
-        let deadline = self.redlock.deadline();
-        let mut replies: FuturesUnordered<_> = nodes
-            .into_iter()
-            .map(|node| {
-                let reply = Arc::clone(&self.redlock.nodes[node]).release(
-                    Arc::clone(&self.wire),
-                    self.token,
-                    self.keep(),
-                    deadline,
-                );
-                Indexed::new(node, reply)
-            })
-            .collect();
+        let give_back = Arc::new(self.give_back());
+        let mut replies = Replies::of(nodes.len());
+        for node in nodes {
+            let reply = Arc::clone(&self.redlock.nodes[node]).release(Arc::clone(&give_back));
+            replies.push(node, give_back.limit.clone(), reply);
+        }
         let mut unreached = Vec::new();
         while let Some((node, answer)) = replies.next().await {
             if answer.is_err() {

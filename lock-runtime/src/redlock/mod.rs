@@ -8,28 +8,27 @@ mod attempt;
 pub(crate) mod claim;
 mod order;
 mod quorum;
+mod replies;
 mod split;
 pub(crate) mod validity;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::error::NodeVote;
 use crate::executor::Executor;
 use crate::key::LockKey;
-use crate::node::Node;
+use crate::node::{Limit, Node};
 use crate::telemetry::Counters;
 
 pub(crate) use attempt::Stragglers;
 
-use attempt::{Attempt, Indexed};
+use attempt::Attempt;
 use claim::Claim;
 use quorum::{Decision, quorum};
+use replies::Replies;
 
 /// Nodes and what a request to them needs.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl Redlock {
     ) -> (Result<Claim, Refusal>, Stragglers) {
         let mut attempt = match Attempt::new(self, key, ttl) {
             Ok(attempt) => attempt,
-            Err(refusal) => return (Err(refusal), Stragglers::default()),
+            Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
         attempt.ask(|_| true);
         match attempt.decide().await {
@@ -96,21 +95,24 @@ impl Redlock {
     }
 
     /// How long the holder's lease lasts, as one node reports it.
-    pub(crate) async fn remaining(&self, key: &LockKey, node: usize) -> Option<Duration> {
-        let node = Arc::clone(self.nodes.get(node)?);
-        let look = node.look(key.prefixed(&self.prefix), self.deadline());
-        look.await.ok()??.remaining
+    pub(crate) async fn remaining(&self, key: &LockKey, position: usize) -> Option<Duration> {
+        let node = Arc::clone(self.nodes.get(position)?);
+        let limit = self.limit();
+        let mut looks = Replies::of(1);
+        let look = node.look(key.prefixed(&self.prefix), limit.clone());
+        looks.push(position, limit, look);
+        let (_, holder) = looks.next().await?;
+        holder.ok()??.remaining
     }
 
     /// Whether enough nodes for a majority answer now.
     pub(crate) async fn answers(&self) -> bool {
-        let deadline = self.deadline();
-        let mut pings: FuturesUnordered<_> = self
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(index, node)| Indexed::new(index, Arc::clone(node).ping(deadline)))
-            .collect();
+        let limit = self.limit();
+        let mut pings = Replies::of(self.nodes.len());
+        for (position, node) in self.nodes.iter().enumerate() {
+            let ping = Arc::clone(node).ping(limit.clone());
+            pings.push(position, limit.clone(), ping);
+        }
         let mut answered = 0;
         while let Some((_, answer)) = pings.next().await {
             answered += usize::from(answer.is_ok());
@@ -125,9 +127,8 @@ impl Redlock {
         self.nodes.iter().map(|node| &**node.name()).collect()
     }
 
-    /// The moment by which a node that is asked now has to have answered.
-    fn deadline(&self) -> Instant {
-        let now = Instant::now();
-        now.checked_add(self.node_timeout).unwrap_or(now)
+    /// For nodes that are asked now.
+    fn limit(&self) -> Limit {
+        Limit::within(self.node_timeout)
     }
 }

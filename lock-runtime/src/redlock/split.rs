@@ -58,7 +58,7 @@ pub(super) async fn settle(
 
         attempt = match Attempt::new(redlock, &key, ttl) {
             Ok(attempt) => attempt,
-            Err(refusal) => return (Err(refusal), Stragglers::default()),
+            Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
         attempt.look().await;
         let gate = match attempt.tally.decide() {

@@ -66,7 +66,7 @@ async fn contend(
         Patience::For(wait) => started.checked_add(wait),
         Patience::Forever => None,
     };
-    loop {
+    while !answer.is_closed() {
         let time_is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
         let (taken, stragglers) = take_all(&redlock, &order).await;
         match taken {
@@ -105,7 +105,7 @@ async fn take_all(
     order: &Order,
 ) -> (Result<Vec<Claim>, Refusal>, Stragglers) {
     let mut claims: Vec<Claim> = Vec::with_capacity(order.keys.len());
-    let mut stragglers = Stragglers::default();
+    let mut stragglers = Stragglers::none();
     for key in &order.keys {
         let (taken, late) = redlock.acquire(key, order.ttl).await;
         stragglers.add(late);

@@ -1,0 +1,285 @@
+//! Replicas of one service, each with the same cron job, and one run of it per tick.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use croner::Cron;
+use lexopt::prelude::*;
+use lock_examples::{has_lock_nodes, locks, log_to_stderr, options};
+use lock_runtime::{LockError, LockManager, distributed_lock};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+const HELP: &str = "\
+Replicas of one service, each with the same cron job: every tick is run by one of them and skipped by the others.
+
+Usage: cron [OPTIONS]
+       LOCK_NODES=redis://…,redis://… cron --replica NAME [OPTIONS]
+
+  --schedule CRON   when the job is due, in UTC, seconds first [default: '* * * * * *', every second]
+  --ticks N         how many ticks to take part in [default: 5]
+  --skew TIME       how late the slowest clock is, at most 500ms [default: 300ms, with LOCK_NODES 0ms]
+  --replicas N      without LOCK_NODES: how many replicas this process plays, at most 26 [default: 3]
+  --replica NAME    with LOCK_NODES: the name of this replica [default: from the process id]
+  --help            this text
+
+Without LOCK_NODES the locks are embedded, and all replicas are tasks of this process; their clocks are spread over the
+skew. With LOCK_NODES this process is one replica, whose clock is late by the skew: start several.
+
+Standard output has one line per replica and tick, 'tick=2026-11-29T15:00:02Z replica=a ran' or '… skipped', and at the
+end 'ticks=5 runs=5 skips=10'. A tick that the lock service could not decide is reported on standard error only, and
+makes the exit code 1.
+";
+
+/// How far the clocks of the replicas may be apart.
+const MAX_SKEW: Duration = Duration::from_millis(500);
+
+/// How long a tick's lock is kept, however short the job.
+///
+/// Longer than the greatest skew: else the last replica's clock strikes when job and lock are over, and the job runs a
+/// second time. Shorter than the period: else the next tick finds the lock still held, and is skipped by everybody.
+/// Halfway between leaves both sides the same room for delays, and no cron schedule has a shorter period than a second.
+/// For a job of every five minutes, half a minute would do.
+const HOLD: Duration = Duration::from_millis(750);
+
+/// How late a replica may be, by its own clock, and still ask. One that slept through its tick, say because the machine
+/// did, could come when the tick's lock is over, and must not run what another has run. What is left to [`HOLD`] is for the
+/// asking itself.
+const GRACE: Duration = Duration::from_millis(200);
+
+const _: () = assert!(MAX_SKEW.as_millis() + GRACE.as_millis() < HOLD.as_millis());
+
+/// The job: 20 ms of work, much shorter than the skew. `None` says that another replica has it.
+///
+/// The key names the job, not the tick: the same lock guards all its ticks, so that a run which takes longer than the
+/// period is not overtaken by the next one either. A replica that dies in the middle of it costs the ticks of one TTL.
+#[distributed_lock(key = "cron:{job}", ttl = "5s", hold_at_least = HOLD, on_busy = skip)]
+async fn run(job: &str, replica: &str) -> Result<Option<()>, LockError> {
+    tracing::info!(job, replica, "running");
+    sleep(Duration::from_millis(20)).await;
+    Ok(Some(()))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = match options(HELP, Options::parse) {
+        Ok(options) => options,
+        Err(code) => return code.into(),
+    };
+    log_to_stderr();
+    match play(options).await {
+        Ok(tally) if tally.undecided == 0 => ExitCode::SUCCESS,
+        Ok(tally) => {
+            tracing::error!("{} times a tick was not decided", tally.undecided);
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Plays the replicas of this process to the end.
+async fn play(options: Options) -> Result<Tally, Box<dyn std::error::Error>> {
+    let locks = locks()?;
+    lock_runtime::install(locks.clone())?;
+    wait_until_ready(&locks).await;
+
+    let started = Utc::now();
+    let mut replicas = JoinSet::new();
+    for replica in options.replicas {
+        let ticks = options.schedule.iter_after(started).take(options.ticks);
+        replicas.spawn(replica.take_part(ticks));
+    }
+    let mut total = Tally::default();
+    while let Some(replica) = replicas.join_next().await {
+        total.add(&replica??);
+    }
+    let Tally {
+        ticks, runs, skips, ..
+    } = total;
+    writeln!(io::stdout(), "ticks={ticks} runs={runs} skips={skips}")?;
+    Ok(total)
+}
+
+/// As a readiness probe would, so that a tick right after the start is not lost. The nodes may be down for longer: then
+/// the ticks say so.
+async fn wait_until_ready(locks: &LockManager) {
+    let ready = async {
+        while !locks.ready().await {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    if timeout(Duration::from_secs(5), ready).await.is_err() {
+        tracing::warn!("starting although the lock nodes do not answer yet");
+    }
+}
+
+/// One replica of the service.
+struct Replica {
+    name: String,
+    /// How far its clock is behind the right time.
+    behind: Duration,
+}
+
+impl Replica {
+    async fn take_part(self, ticks: impl Iterator<Item = DateTime<Utc>>) -> io::Result<Tally> {
+        let mut tally = Tally::default();
+        for tick in ticks {
+            tally.ticks += 1;
+            self.wait_for(tick).await;
+            let outcome = match self.lateness(tick) {
+                late if late > GRACE => {
+                    tracing::warn!(replica = self.name, %tick, ?late, "too late to take part");
+                    Ok(None)
+                }
+                _ => run("clean-up", &self.name).await,
+            };
+            let outcome = match outcome {
+                Ok(Some(())) => {
+                    tally.runs += 1;
+                    "ran"
+                }
+                Ok(None) => {
+                    tally.skips += 1;
+                    "skipped"
+                }
+                Err(error) => {
+                    tally.undecided += 1;
+                    tracing::error!(replica = self.name, %tick, %error, "not decided");
+                    continue;
+                }
+            };
+            let (tick, name) = (tick.format("%FT%TZ"), &self.name);
+            writeln!(io::stdout(), "tick={tick} replica={name} {outcome}")?;
+        }
+        Ok(tally)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now() - self.behind
+    }
+
+    /// Sleeps until its clock says that it is time; again if the clock was set back meanwhile.
+    async fn wait_for(&self, tick: DateTime<Utc>) {
+        while let Ok(left) = (tick - self.now()).to_std()
+            && !left.is_zero()
+        {
+            sleep(left).await;
+        }
+    }
+
+    fn lateness(&self, tick: DateTime<Utc>) -> Duration {
+        (self.now() - tick).to_std().unwrap_or_default()
+    }
+}
+
+/// What became of the ticks.
+#[derive(Default)]
+struct Tally {
+    ticks: usize,
+    runs: usize,
+    skips: usize,
+    undecided: usize,
+}
+
+impl Tally {
+    /// Adds what another replica made of the same ticks.
+    fn add(&mut self, other: &Self) {
+        self.ticks = self.ticks.max(other.ticks);
+        self.runs += other.runs;
+        self.skips += other.skips;
+        self.undecided += other.undecided;
+    }
+}
+
+/// What the command line says.
+struct Options {
+    schedule: Cron,
+    ticks: usize,
+    replicas: Vec<Replica>,
+}
+
+impl Options {
+    fn parse(mut parser: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
+        let mut schedule = "* * * * * *".to_owned();
+        let (mut ticks, mut skew, mut replicas, mut replica) = (5, None, None, None);
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("schedule") => schedule = parser.value()?.string()?,
+                Long("ticks") => ticks = parser.value()?.parse()?,
+                Long("skew") => skew = Some(parser.value()?.parse_with(read_skew)?),
+                Long("replicas") => replicas = Some(parser.value()?.parse_with(read_count)?),
+                Long("replica") => replica = Some(parser.value()?.parse_with(read_name)?),
+                Long("help") => return Ok(None),
+                other => return Err(other.unexpected()),
+            }
+        }
+        let schedule: Cron = schedule
+            .parse()
+            .map_err(|error| format!("--schedule '{schedule}': {error}"))?;
+        if schedule.find_next_occurrence(&Utc::now(), false).is_err() {
+            return Err("--schedule never comes due".into());
+        }
+        let replicas = match (has_lock_nodes(), replicas, replica) {
+            (true, None, name) => vec![Replica {
+                name: name.unwrap_or_else(|| format!("p{}", std::process::id())),
+                behind: skew.unwrap_or_default(),
+            }],
+            (true, Some(_), _) => {
+                return Err(
+                    "--replicas: with LOCK_NODES a process is one replica, so start several".into(),
+                );
+            }
+            (false, count, None) => spread(
+                count.unwrap_or(3),
+                skew.unwrap_or(Duration::from_millis(300)),
+            ),
+            (false, _, Some(_)) => {
+                return Err("--replica: without LOCK_NODES other processes cannot see the locks of this one".into());
+            }
+        };
+        Ok(Some(Self {
+            schedule,
+            ticks,
+            replicas,
+        }))
+    }
+}
+
+/// Replicas `a`, `b`, … whose clocks are evenly spread: the first is right, the last is behind by the whole skew.
+fn spread(count: u8, skew: Duration) -> Vec<Replica> {
+    let steps = u32::from(count.saturating_sub(1)).max(1);
+    ('a'..)
+        .zip(0..u32::from(count))
+        .map(|(name, step)| Replica {
+            name: name.into(),
+            behind: skew * step / steps,
+        })
+        .collect()
+}
+
+fn read_skew(text: &str) -> Result<Duration, String> {
+    let millis = text.strip_suffix("ms").unwrap_or(text).parse();
+    match millis.map(Duration::from_millis) {
+        Ok(skew) if skew <= MAX_SKEW => Ok(skew),
+        _ => Err("must be from 0ms to 500ms".to_owned()),
+    }
+}
+
+fn read_count(text: &str) -> Result<u8, &'static str> {
+    let count = text.parse().ok().filter(|count| (1..=26).contains(count));
+    count.ok_or("must be from 1 to 26")
+}
+
+/// A name that keeps the output one line of three words.
+fn read_name(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        Err("must be one word")
+    } else {
+        Ok(text.to_owned())
+    }
+}

@@ -1,0 +1,111 @@
+//! The shop on the web.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use tokio_util::task::TaskTracker;
+
+use crate::shop::{Refusal, Shop};
+
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) shop: Arc<Shop>,
+    /// The checkouts that are under way.
+    pub(crate) checkouts: TaskTracker,
+}
+
+pub(crate) fn routes(service: Service) -> Router {
+    Router::new()
+        .route("/v1/checkout", post(checkout))
+        .route("/v1/products/{id}", get(product))
+        .route("/ready", get(ready))
+        .with_state(service)
+}
+
+#[derive(Deserialize)]
+struct Order {
+    product_id: i64,
+    user_id: i64,
+}
+
+#[derive(Serialize)]
+struct Receipt {
+    product_id: i64,
+    user_id: i64,
+    stock: i64,
+}
+
+#[derive(Serialize)]
+struct Product {
+    stock: i64,
+    sold: i64,
+}
+
+/// A task of its own, as axum drops the handler when the client hangs up: the stock would be written and the sale not.
+async fn checkout(
+    State(service): State<Service>,
+    Json(Order {
+        product_id,
+        user_id,
+    }): Json<Order>,
+) -> Result<Json<Receipt>, Response> {
+    let shop = service.shop;
+    let checkout = async move { shop.checkout(product_id, user_id).await };
+    match service.checkouts.spawn(checkout).await {
+        Ok(Ok(stock)) => Ok(Json(Receipt {
+            product_id,
+            user_id,
+            stock,
+        })),
+        Ok(Err(refusal)) => Err(refusal.into_response()),
+        Err(error) => {
+            tracing::error!(%error, "checkout did not end");
+            Err(StatusCode::INTERNAL_SERVER_ERROR.into_response())
+        }
+    }
+}
+
+async fn product(
+    State(service): State<Service>,
+    Path(id): Path<i64>,
+) -> Result<Json<Product>, Refusal> {
+    let store = &service.shop.store;
+    let stock = store.stock(id).await?.ok_or(Refusal::NoSuchProduct)?;
+    let sold = store.sold(id).await?;
+    Ok(Json(Product { stock, sold }))
+}
+
+async fn ready(State(service): State<Service>) -> (StatusCode, &'static str) {
+    if service.shop.locks.ready().await {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too few lock nodes answer\n",
+        )
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        match self {
+            Self::NoSuchProduct => (StatusCode::NOT_FOUND, "no such product\n").into_response(),
+            Self::SoldOut => (StatusCode::CONFLICT, "sold out\n").into_response(),
+            Self::Lock(error) => {
+                if !error.is_busy() {
+                    tracing::error!(%error, "no lock");
+                }
+                error.into_response()
+            }
+            Self::Database(error) => {
+                tracing::error!(%error, "database");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A web service that sells from a stock, and needs no database transaction for it: one lock per product.
+
+mod http;
+mod shop;
+mod store;
+
+use std::error::Error;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lexopt::prelude::*;
+use lock_examples::{has_lock_nodes, locks, log_to_stderr, options};
+use tokio::net::TcpListener;
+use tokio::signal;
+use tokio_util::task::TaskTracker;
+
+use http::Service;
+use shop::Shop;
+use store::Store;
+
+const HELP: &str = "\
+A web service that sells product 9921 from a stock. Start several on one database: the locks keep the stock right.
+
+Usage: payments [OPTIONS]
+       LOCK_NODES=redis://…,redis://… payments [OPTIONS]
+
+  --listen ADDRESS  where to listen; port 0 takes a free one [default: 127.0.0.1:8081]
+  --stock N         how much of product 9921 there is, if the database does not know it yet [default: 50]
+  --database PATH   the SQLite file, created if missing [default: payments.db]
+  --help            this text
+
+POST /v1/checkout {\"product_id\": 9921, \"user_id\": 7}
+                  200 sold · 404 no such product · 409 sold out · 429 busy, with Retry-After · 503 no lock service
+GET /v1/products/9921
+                  {\"stock\": 49, \"sold\": 1}
+GET /ready        200 when a majority of the lock nodes answers, else 503
+
+Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is given. LOCK_NODES lists the Redis servers to
+lock on; without it the locks are embedded, and only good for a single process.
+
+Standard output has one line, 'listening on 127.0.0.1:8081'. Stops on SIGTERM and Ctrl-C once the open requests are
+answered.
+";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = match options(HELP, Options::parse) {
+        Ok(options) => options,
+        Err(code) => return code.into(),
+    };
+    log_to_stderr();
+    match serve(options).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
+    let Options {
+        listen,
+        stock,
+        database,
+    } = options;
+    if !has_lock_nodes() {
+        tracing::warn!("without LOCK_NODES, stock is only right while this is the only process");
+    }
+    let locks = locks()?;
+    let store = open(&database, stock)
+        .await
+        .map_err(|error| format!("the database cannot be used: {error}"))?;
+    let stopped = stop_signal()?;
+    let listener = TcpListener::bind(listen)
+        .await
+        .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+    writeln!(io::stdout(), "listening on {}", listener.local_addr()?)?;
+
+    let shop = Arc::new(Shop { locks, store });
+    let checkouts = TaskTracker::new();
+    let service = Service {
+        shop: Arc::clone(&shop),
+        checkouts: checkouts.clone(),
+    };
+    axum::serve(listener, http::routes(service))
+        .with_graceful_shutdown(stopped)
+        .await?;
+    // Those whose clients have hung up.
+    checkouts.close();
+    checkouts.wait().await;
+    shop.store.close().await;
+    Ok(())
+}
+
+async fn open(database: &Database, stock: u32) -> sqlx::Result<Store> {
+    let store = match database {
+        Database::File(path) => Store::sqlite(path).await?,
+        Database::Postgres(url) => Store::postgres(url).await?,
+    };
+    store.set_up(stock).await?;
+    Ok(store)
+}
+
+/// Waits for Ctrl-C or `SIGTERM`, which is what an orchestrator sends.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = signal::unix::signal(signal::unix::SignalKind::terminate())?;
+    Ok(async move {
+        #[cfg(unix)]
+        let terminated = terminate.recv();
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<()>();
+        tokio::select! {
+            _ = terminated => {}
+            _ = signal::ctrl_c() => {}
+        }
+        tracing::info!("stopping");
+    })
+}
+
+/// What the command line and the environment say.
+struct Options {
+    listen: SocketAddr,
+    stock: u32,
+    database: Database,
+}
+
+enum Database {
+    File(PathBuf),
+    Postgres(String),
+}
+
+impl Options {
+    fn parse(mut parser: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
+        let (mut listen, mut stock, mut file) =
+            (SocketAddr::from(([127, 0, 0, 1], 8081)), 50, None);
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("listen") => listen = parser.value()?.parse()?,
+                Long("stock") => stock = parser.value()?.parse()?,
+                Long("database") => file = Some(parser.value()?.into()),
+                Long("help") => return Ok(None),
+                other => return Err(other.unexpected()),
+            }
+        }
+        let database = match (file, std::env::var("DATABASE_URL")) {
+            (Some(file), _) => Database::File(file),
+            (None, Err(std::env::VarError::NotPresent)) => Database::File("payments.db".into()),
+            (None, Ok(url))
+                if url.starts_with("postgres://") || url.starts_with("postgresql://") =>
+            {
+                Database::Postgres(url)
+            }
+            // It is not shown: there may be a password in it.
+            (None, _) => return Err("DATABASE_URL must start with postgres://".into()),
+        };
+        Ok(Some(Self {
+            listen,
+            stock,
+            database,
+        }))
+    }
+}

@@ -1,0 +1,70 @@
+//! What the examples share: the command line, the log, and which nodes keep the locks.
+
+use std::io::{self, IsTerminal, Write};
+use std::process;
+
+use lexopt::Parser;
+use lock_runtime::{ConfigError, LockManager};
+
+/// A manager of the nodes in `LOCK_NODES`; where that is not set, of embedded nodes, whose locks are for this process only.
+///
+/// # Errors
+///
+/// [`ConfigError`], when `LOCK_NODES` is set and cannot be used. It is never ignored: replicas that silently lock nothing
+/// but themselves are worse than one that does not start.
+pub fn locks() -> Result<LockManager, ConfigError> {
+    if has_lock_nodes() {
+        LockManager::from_env()
+    } else {
+        Ok(LockManager::in_memory())
+    }
+}
+
+/// Whether `LOCK_NODES` is set.
+#[must_use]
+pub fn has_lock_nodes() -> bool {
+    std::env::var_os("LOCK_NODES").is_some()
+}
+
+/// Reads the command line. `parse` answers `None` where `--help` was asked for.
+///
+/// # Errors
+///
+/// The code to exit with, after the help was printed: 0 for `--help`, 2 for what cannot be understood.
+pub fn options<T>(
+    help: &str,
+    parse: impl FnOnce(Parser) -> Result<Option<T>, lexopt::Error>,
+) -> Result<T, u8> {
+    match parse(Parser::from_env()) {
+        Ok(Some(options)) => Ok(options),
+        Ok(None) => {
+            // Whoever asked and no longer listens misses nothing.
+            let _ = io::stdout().write_all(help.as_bytes());
+            Err(0)
+        }
+        Err(error) => {
+            let _ = write!(io::stderr(), "{error}\n\n{help}");
+            Err(2)
+        }
+    }
+}
+
+/// For a program that takes no options: prints the help and exits if there are any.
+pub fn no_options(help: &str) {
+    let parsed = options(help, |mut parser| match parser.next()? {
+        None => Ok(Some(())),
+        Some(lexopt::Arg::Long("help")) => Ok(None),
+        Some(other) => Err(other.unexpected()),
+    });
+    if let Err(code) = parsed {
+        process::exit(code.into());
+    }
+}
+
+/// Sends the log to standard error: standard output belongs to the program.
+pub fn log_to_stderr() {
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .init();
+}

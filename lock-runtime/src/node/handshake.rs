@@ -1,0 +1,114 @@
+//! How a connection begins: logging in, and asking the server who it is before any lock depends on it.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+
+use futures_util::future::{Either, select};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value};
+use tokio::time::timeout;
+
+use super::link::{Link, words};
+use super::pool::Target;
+use super::redis::RELEASE;
+use super::wire::{Abandon, Wire};
+
+/// Requests that may wait for the socket of one connection before their senders wait too.
+const SEND_QUEUE: usize = 1024;
+
+/// Moves bytes for a connection, until it is closed.
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection that is ready for requests.
+pub(super) struct Opened {
+    pub(super) link: Link,
+    pub(super) driver: Driver,
+    pub(super) abandon: Abandon,
+}
+
+pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
+    let patience = target.patience();
+    let wire = match timeout(patience, Wire::connect(&target.address)).await {
+        Ok(Ok(wire)) => wire,
+        Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
+        Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
+    };
+    let abandon = wire.abandon_handle();
+    match timeout(patience, greet(wire, &target.login)).await {
+        Ok(Ok((link, driver))) => Ok(Opened {
+            link,
+            driver,
+            abandon,
+        }),
+        Ok(Err(error)) => Err(words(&error)),
+        Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
+    }
+}
+
+/// The login is ours and not the client library's, whose errors leave out what the server said.
+async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver), RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(SEND_QUEUE);
+    let nothing_sent = RedisConnectionInfo::default().set_skip_set_lib_name();
+    let (mut connection, driver) =
+        MultiplexedConnection::new_with_config(&nothing_sent, wire, config).await?;
+    let mut driver: Driver = Box::pin(driver);
+
+    let (questions, required) = questions(login);
+    let answers = {
+        let asking = pin!(connection.send_packed_commands(&questions, 0, questions.len()));
+        match select(asking, &mut driver).await {
+            Either::Left((answers, _)) => answers?,
+            Either::Right(_) => {
+                return Err((ErrorKind::Io, "connection closed during the handshake").into());
+            }
+        }
+    };
+    let mut answers = answers.into_iter().map(Value::extract_error);
+    for answer in answers.by_ref().take(required) {
+        answer?;
+    }
+    let info = answers.next().unwrap_or(Ok(Value::Nil));
+    Ok((Link::new(connection, sets_nx_get(info)?), driver))
+}
+
+/// What is sent first, and how many of its commands must succeed. Then comes `INFO`; the answers to the rest do not
+/// matter: the script is sent again where it is missing, and old servers do not take a client's name.
+fn questions(login: &RedisConnectionInfo) -> (Pipeline, usize) {
+    let mut questions = redis::pipe();
+    if let Some(password) = login.password() {
+        questions.cmd("AUTH");
+        if let Some(user) = login.username() {
+            questions.arg(user);
+        }
+        questions.arg(password);
+    }
+    if login.db() != 0 {
+        questions.cmd("SELECT").arg(login.db());
+    }
+    let required = questions.len();
+    questions.cmd("INFO").arg("server");
+    questions.cmd("SCRIPT").arg("LOAD").arg(RELEASE.source);
+    questions
+        .cmd("CLIENT")
+        .arg("SETINFO")
+        .arg("LIB-NAME")
+        .arg("lock-runtime");
+    (questions, required)
+}
+
+/// A user without permission for `INFO` gets the way that works on every version.
+fn sets_nx_get(info: Result<Value, RedisError>) -> Result<bool, RedisError> {
+    let info: String = match info {
+        Ok(info) => redis::from_redis_value(info)?,
+        Err(error) if error.code() == Some("NOPERM") => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let major = info
+        .lines()
+        .find_map(|line| line.strip_prefix("redis_version:"))
+        .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    Ok(major.is_some_and(|major| major >= 7))
+}

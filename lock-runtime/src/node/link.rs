@@ -1,0 +1,135 @@
+//! A connection to a server, and the doubt whether it still answers.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, RedisError, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::{Limit, NodeError};
+
+/// A connection to the server that was asked who it is.
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    /// `SET` takes `NX` and `GET` together (Redis 7.0 and later).
+    pub(super) set_nx_get: bool,
+    /// Since when it owes an answer that should have come.
+    doubted: Mutex<Option<Instant>>,
+    doubt: Notify,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(super) fn new(connection: MultiplexedConnection, set_nx_get: bool) -> Self {
+        Self {
+            connection,
+            set_nx_get,
+            doubted: Mutex::new(None),
+            doubt: Notify::new(),
+        }
+    }
+
+    pub(super) fn doubted_since(&self) -> Option<Instant> {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_doubted(&self, since: Option<Instant>) {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        *doubted = match (*doubted, since) {
+            (Some(first), Some(_)) => Some(first),
+            _ => since,
+        };
+    }
+
+    /// Sends a command and waits for the answer. The first poll hands it to the connection, in order.
+    pub(super) async fn send(&self, command: &Cmd, limit: &Limit) -> Result<Value, NodeError> {
+        let mut connection = self.connection.clone();
+        let answer = self
+            .answered(connection.send_packed_command(command), limit)
+            .await?;
+        answer
+            .extract_error()
+            .map_err(|error| NodeError(words(&error)))
+    }
+
+    /// The same for several commands; an error among their answers is the error of all.
+    pub(super) async fn send_all(
+        &self,
+        commands: &Pipeline,
+        limit: &Limit,
+    ) -> Result<Vec<Value>, NodeError> {
+        let mut connection = self.connection.clone();
+        let count = commands.len();
+        self.answered(connection.send_packed_commands(commands, 0, count), limit)
+            .await?
+            .into_iter()
+            .map(|answer| {
+                answer
+                    .extract_error()
+                    .map_err(|error| NodeError(words(&error)))
+            })
+            .collect()
+    }
+
+    async fn answered<T>(
+        &self,
+        answer: impl Future<Output = Result<T, RedisError>>,
+        limit: &Limit,
+    ) -> Result<T, NodeError> {
+        let mut answer = pin!(answer);
+        let answer = poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if limit.is_over() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        let asked = Instant::now();
+        if let Some(answer) = answer.await {
+            return answer.map_err(|error| NodeError(words(&error)));
+        }
+        // A request that had to wait for its connection says little about the server.
+        if asked.elapsed() >= limit.allowed() / 2 {
+            self.set_doubted(Some(Instant::now()));
+            self.doubt.notify_one();
+        }
+        Err(NodeError(
+            format!("no answer in {:.0?}", limit.allowed()).into(),
+        ))
+    }
+
+    /// Waits for doubt, and asks. Returns when the connection is to be given up.
+    pub(super) async fn probe(&self, patience: Duration, trusted_again: impl Fn()) {
+        loop {
+            self.doubt.notified().await;
+            let mut connection = self.connection.clone();
+            let ping = redis::cmd("PING");
+            match timeout(patience, connection.send_packed_command(&ping)).await {
+                Ok(Ok(_)) => {
+                    self.set_doubted(None);
+                    trusted_again();
+                }
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// An error in the words of the server where it is the server's, for an operator who knows Redis.
+pub(super) fn words(error: &RedisError) -> Arc<str> {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}").into(),
+        (Some(code), None) => code.into(),
+        (None, _) if error.is_connection_dropped() => "connection closed".into(),
+        (None, _) => error.to_string().into(),
+    }
+}
