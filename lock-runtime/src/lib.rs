@@ -1,4 +1,34 @@
-//! Distributed locks for async Rust: [`distributed_lock`](macro@distributed_lock) on a function, [`LockManager`] under it.
+//! Distributed locks for async Rust, on independent Redis nodes.
+//!
+//! `#[distributed_lock]` on an async function makes its body run while the caller holds a lock that every replica of the
+//! service respects:
+//!
+//! ```
+//! use lock_runtime::{LockError, LockManager, distributed_lock, install};
+//!
+//! #[distributed_lock(key = "order:{id}", ttl = "8s", wait = "2s")]
+//! async fn pay(id: u64) -> Result<u64, LockError> {
+//!     Ok(id)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // In a service: a manager of its nodes, from `LockManager::builder()`, or none and `LOCK_NODES` set.
+//! install(LockManager::in_memory())?;
+//! assert_eq!(pay(7).await?, 7);
+//! # Ok(()) }
+//! ```
+//!
+//! - [`LockManager`] holds the nodes; [`LockManager::lock`] asks for a lock without the attribute.
+//! - [`Lease`] is a lock that is held. [`LockError`] says why it is not.
+//! - [`assert_held`] is for functions that must never run unguarded.
+//!
+//! The README says what is promised and what is not, and how to run the nodes.
+//!
+//! # Features
+//!
+//! - `macros` (default): the attribute.
+//! - `axum`: [`LockError`] is a response, 429 with `Retry-After` or 503.
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;

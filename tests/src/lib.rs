@@ -28,3 +28,8 @@ pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;
 pub use server::{Disk, RedisServer};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_blocking, stays};
+
+/// The README's code compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

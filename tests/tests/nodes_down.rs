@@ -1,7 +1,8 @@
 //! Nodes that do not answer: a minority costs nothing, a majority is an outage, said in time, and no body runs.
 
-use lock_runtime::{LockError, LockManager, Vote};
+use lock_runtime::{LockError, LockManager, LockManagerBuilder, Vote};
 use lock_tests::{DEADLINE, Disk, Fleet, Mode, Proxy, RedisServer, eventually, eventually_async};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -305,44 +306,74 @@ async fn errors_of_a_node_are_votes_in_the_words_of_redis() {
     assert!(text.contains("NOAUTH"), "{text}");
 }
 
+/// A manager that logs in to every node as a user with these permissions.
+fn as_user(fleet: &Fleet, permissions: &[&str]) -> LockManager {
+    let nodes = fleet.servers().iter().map(|server| {
+        let user = ["ACL", "SETUSER", "locks", "on", ">p:w@d", "~shop:*"];
+        let _: String = server.command(&[&user, permissions].concat());
+        server.reset_command_stats();
+        format!("redis://locks:p%3Aw%40d@{}", server.name())
+    });
+    let builder = nodes.fold(LockManager::builder(), LockManagerBuilder::node);
+    builder.prefix("shop:").build().unwrap()
+}
+
+/// Acquires, is busy and releases, and returns the commands that the nodes were sent.
+async fn commands_of_a_cycle(fleet: &Fleet, locks: &LockManager) -> BTreeSet<String> {
+    let request = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait(DEADLINE)
+        .hold_at_least(TTL / 1000);
+    let lease = request.acquire().await.expect("free");
+    let error = locks.lock("k").ttl(TTL).acquire().await.expect_err("held");
+    assert!(error.is_busy(), "{error}");
+    assert!(fleet.nodes_with("shop:k") >= 2, "the prefix is on the wire");
+    fleet.assert_no_key_without_ttl();
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+    let stats = fleet.servers().iter().flat_map(RedisServer::command_stats);
+    stats.map(|(command, _)| command).collect()
+}
+
 /// A user without permission for `INFO` cannot be asked for the version, so the way of Redis 6.2 is taken.
 #[tokio::test]
 async fn servers_of_unknown_version_are_asked_by_script() {
     let fleet = Fleet::start(3);
-    for server in fleet.servers() {
-        let _: String = server.command(&[
-            "ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-info",
-        ]);
-        server.reset_command_stats();
-    }
-    let builder = fleet
-        .servers()
-        .iter()
-        .fold(LockManager::builder(), |builder, server| {
-            builder.node(format!("redis://locks:pw@{}", server.name()))
-        });
-    let locks = builder.build().unwrap();
-    let lease = locks
-        .lock("k")
-        .ttl(TTL)
-        .wait(DEADLINE)
-        .acquire()
-        .await
-        .expect("free");
-    let error = locks.lock("k").ttl(TTL).acquire().await.expect_err("held");
-    assert!(error.is_busy(), "{error}");
-    fleet.assert_no_key_without_ttl();
-    lease.release().await.expect("released");
-    fleet.assert_no_keys("*").await;
-    let stats: Vec<_> = fleet
-        .servers()
-        .iter()
-        .map(RedisServer::command_stats)
+    let locks = as_user(&fleet, &["+@all", "-info"]);
+    let commands = commands_of_a_cycle(&fleet, &locks).await;
+    assert!(commands.contains("eval"), "{commands:?}");
+}
+
+/// What the README lists.
+#[tokio::test]
+async fn the_permissions_of_the_readme_are_enough() {
+    let readme = include_str!("../../README.md");
+    let (_, listed) = readme
+        .split_once("The user needs, on the keys with your\nprefix:")
+        .unwrap();
+    let (listed, _) = listed.split_once(". Without `INFO`").unwrap();
+    let permissions: Vec<_> = listed
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(|command| format!("+{}", command.to_lowercase()))
         .collect();
+    assert!(permissions.len() > 8, "{permissions:?}");
+    let permissions: Vec<_> = permissions.iter().map(String::as_str).collect();
+
+    let fleet = Fleet::start(3);
+    let locks = as_user(&fleet, &permissions);
+    assert!(locks.ready().await);
+    let commands = commands_of_a_cycle(&fleet, &locks).await;
     assert!(
-        stats.iter().any(|stats| stats.contains_key("eval")),
-        "{stats:?}"
+        commands.contains("set") && !commands.contains("eval"),
+        "{commands:?}"
     );
+    for server in fleet.servers() {
+        let denied: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
+        assert!(denied.is_empty(), "{denied:?}");
+    }
 }
 
 /// In use again soon after it answers: the upper bound of the pauses between tries is 100 ms.

@@ -74,8 +74,8 @@ async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver)
     Ok((Link::new(connection, sets_nx_get(info)?), driver))
 }
 
-/// What is sent first, and how many of its commands must succeed. Then comes `INFO`; the answers to the rest do not
-/// matter: the script is sent again where it is missing, and old servers do not take a client's name.
+/// What is sent first, and how many of its commands must succeed. Then comes `INFO`, and the script, whose answer does not
+/// matter: it is sent again where it is missing.
 fn questions(login: &RedisConnectionInfo) -> (Pipeline, usize) {
     let mut questions = redis::pipe();
     if let Some(password) = login.password() {
@@ -91,11 +91,6 @@ fn questions(login: &RedisConnectionInfo) -> (Pipeline, usize) {
     let required = questions.len();
     questions.cmd("INFO").arg("server");
     questions.cmd("SCRIPT").arg("LOAD").arg(RELEASE.source);
-    questions
-        .cmd("CLIENT")
-        .arg("SETINFO")
-        .arg("LIB-NAME")
-        .arg("lock-runtime");
     (questions, required)
 }
 
