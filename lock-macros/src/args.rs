@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, UnOp};
+use syn::{Error, Expr, ExprContinue, ExprLit, Ident, Lit, LitStr, Path, Result, Token, UnOp};
 
 use crate::duration;
 use crate::key::{Keys, peel};
@@ -27,7 +27,12 @@ pub(crate) struct Args {
 pub(crate) struct Options {
     pub(crate) wait: Wait,
     pub(crate) on_busy: OnBusy,
+    pub(crate) on_lost: OnLost,
+    pub(crate) extend: Option<Expr>,
+    pub(crate) max_hold: Option<Time>,
     pub(crate) hold_at_least: Option<Time>,
+    pub(crate) lease: Option<Ident>,
+    pub(crate) fenced: Option<Expr>,
     pub(crate) manager: Option<Expr>,
     pub(crate) name: Option<LitStr>,
     pub(crate) krate: Option<Path>,
@@ -58,6 +63,14 @@ pub(crate) enum OnBusy {
     Closure(Expr),
 }
 
+/// What becomes of a body whose lease is lost.
+#[derive(Default)]
+pub(crate) enum OnLost {
+    #[default]
+    Cancel,
+    Continue(Span),
+}
+
 /// The arguments while they are read.
 #[derive(Default)]
 struct Draft {
@@ -83,11 +96,26 @@ const ARGUMENTS: &[(&str, Read)] = &[
         draft.options.on_busy = on_busy(value);
         Ok(())
     }),
+    ("on_lost", |draft, value| {
+        on_lost(&value).map(|on_lost| draft.options.on_lost = on_lost)
+    }),
+    ("extend", |draft, value| {
+        put(&mut draft.options.extend, flag("extend", value))
+    }),
+    ("max_hold", |draft, value| {
+        put(&mut draft.options.max_hold, Time::new("max_hold", value))
+    }),
     ("hold_at_least", |draft, value| {
         put(
             &mut draft.options.hold_at_least,
             Time::new("hold_at_least", value),
         )
+    }),
+    ("lease", |draft, value| {
+        put(&mut draft.options.lease, lease(value))
+    }),
+    ("fenced", |draft, value| {
+        put(&mut draft.options.fenced, flag("fenced", value))
     }),
     ("manager", |draft, value| {
         put(&mut draft.options.manager, Ok(value))
@@ -232,6 +260,7 @@ impl Reader {
                 "missing `ttl`: say how long the lock lives if its holder dies, as in `ttl = \"30s\"`",
             ));
         }
+        self.check_together();
         match (self.errors, self.draft) {
             (
                 None,
@@ -243,6 +272,34 @@ impl Reader {
             ) => Ok(Args { keys, ttl, options }),
             (errors, _) => Err(errors
                 .unwrap_or_else(|| Error::new(Span::call_site(), "`key` and `ttl` are required"))),
+        }
+    }
+
+    /// What is wrong only with two arguments side by side.
+    fn check_together(&mut self) {
+        let options = &self.draft.options;
+        let too_short = match (&self.draft.ttl, &options.max_hold) {
+            (Some(Time::Known(ttl, _)), Some(Time::Known(max_hold, span))) if max_hold < ttl => {
+                Some(Error::new(
+                    *span,
+                    "`max_hold` bounds the hold with all its renewals, so it cannot be shorter than `ttl`",
+                ))
+            }
+            _ => None,
+        };
+        let out_of_reach = options
+            .fenced
+            .as_ref()
+            .filter(|fenced| is_true(fenced) && !self.has("lease"))
+            .map(|fenced| {
+                Error::new_spanned(
+                    fenced,
+                    "the body cannot reach the token that `fenced` asks for: add `lease = name`, \
+                     and the token is `name.fence()`",
+                )
+            });
+        for error in [too_short, out_of_reach].into_iter().flatten() {
+            self.report(error);
         }
     }
 }
@@ -329,6 +386,41 @@ fn on_busy(value: Expr) -> OnBusy {
         Expr::Closure(_) => OnBusy::Closure(value),
         value => OnBusy::Value(value),
     }
+}
+
+fn on_lost(value: &Expr) -> Result<OnLost> {
+    match value {
+        value if is_word(value, "cancel") => Ok(OnLost::Cancel),
+        Expr::Continue(ExprContinue { label: None, .. }) => Ok(OnLost::Continue(value.span())),
+        value => Err(Error::new_spanned(
+            value,
+            "`on_lost` is `cancel`, to stop the body when its lease is lost, or `continue`, to let it run on",
+        )),
+    }
+}
+
+fn flag(argument: &str, value: Expr) -> Result<Expr> {
+    match value {
+        Expr::Lit(literal) if !matches!(literal.lit, Lit::Bool(_)) => Err(Error::new_spanned(
+            literal,
+            format!("`{argument}` is `true`, `false` or an expression of the type `bool`"),
+        )),
+        value => Ok(value),
+    }
+}
+
+fn is_true(value: &Expr) -> bool {
+    matches!(value, Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) if flag.value)
+}
+
+fn lease(value: Expr) -> Result<Ident> {
+    // Parsing it as a name once more tells names from keywords, such as `self`.
+    syn::parse2(value.to_token_stream()).map_err(|_| {
+        Error::new_spanned(
+            value,
+            "`lease` is the name that the body uses for its lease, as in `lease = lease`",
+        )
+    })
 }
 
 fn is_word(value: &Expr, word: &str) -> bool {

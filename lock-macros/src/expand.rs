@@ -6,11 +6,11 @@ use syn::Error;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use crate::args::{Args, OnBusy, Time, Wait};
+use crate::args::{Args, OnBusy, OnLost, Time, Wait};
 use crate::item::{Braces, Form, Function, Future};
 use crate::params;
 use crate::returns::Output;
-use crate::span::generated_at;
+use crate::span::{generated_at, moved_to};
 
 /// The whole attribute. Where something is wrong, the item follows the errors unchanged, so that nothing else in the
 /// file breaks and editors keep completing.
@@ -30,10 +30,14 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
     let on_busy = args
         .as_ref()
         .map_or(&OnBusy::Skip, |args| &args.options.on_busy);
-    match (
-        Output::new(&function.signature, &function.form, on_busy),
-        args,
-    ) {
+    let output = Output::new(&function.signature, &function.form, on_busy);
+    let args = args.and_then(|args| {
+        if let Some(lease) = &args.options.lease {
+            params::check_lease(&function.signature, lease)?;
+        }
+        Ok(args)
+    });
+    match (output, args) {
         (Ok(output), Ok(args)) => Ok(expand(&args, arguments, function, &output)),
         (Err(mut errors), Err(more)) => {
             errors.combine(more);
@@ -44,7 +48,7 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 }
 
 // Input:
-//     #[distributed_lock(key = "order:{order.id}", ttl = "8s")]
+//     #[distributed_lock(key = "order:{order.id}", ttl = "8s", lease = lease)]
 //     async fn pay(&self, order: Order, _: Permit) -> Result<u64, Failure> { BODY }
 //
 // Output:
@@ -60,6 +64,8 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //                 #[allow(clippy::used_underscore_binding)]
 //                 let _ = &_2;
 //                 let _ = &order;
+//                 let running = running_lease();
+//                 let lease: &Lease = &running;
 //                 { BODY }
 //             });
 //             let outcome = guard.run(body).await;
@@ -74,7 +80,8 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //
 // The guard is declared first and so dropped last: whichever way the function is left, the body and the parameters are
 // gone before the lock is. Keys are computed in a statement of their own, or a temporary in them would live across the
-// awaits. Names of ours are hygienic, everything else is an absolute path into the runtime.
+// awaits. Everything that is not ours is an absolute path into the runtime. Locals of ours are hygienic, and written
+// with the prefix `__lock_`: hygiene does not keep a pattern from meaning a constant or static that is in scope.
 fn expand(
     args: &Args,
     arguments: &TokenStream,
@@ -156,22 +163,36 @@ fn guarded(
     let keys = args.keys.expand(&krate);
     let settings = settings(args, &krate);
     let anchor = output.anchor(&krate);
+    let lease = args.options.lease.as_ref();
+    let lease = lease.map(|name| lease_binding(name, &krate));
     let body = braces(body.span, body.content.clone());
     let failure = failure(&args.options.on_busy, output, &krate);
     quote_spanned! {mixed=>
-        let name = #name;
-        let keys = #keys;
-        let mut guard = #krate::__private::Guard::new(name, keys) #settings;
-        let outcome = {
-            let body = #krate::__private::core::pin::pin!(async #moved { #anchor #captures #body });
-            let outcome = guard.run(body).await;
-            outcome
+        let __lock_name = #name;
+        let __lock_keys = #keys;
+        let mut __lock_guard = #krate::__private::Guard::new(__lock_name, __lock_keys) #settings;
+        let __lock_outcome = {
+            let __lock_body = #krate::__private::core::pin::pin!(
+                async #moved { #anchor #captures #lease #body }
+            );
+            let __lock_outcome = __lock_guard.run(__lock_body).await;
+            __lock_outcome
         };
-        guard.finish().await;
-        match outcome {
-            #krate::__private::core::result::Result::Ok(value) => value,
-            #krate::__private::core::result::Result::Err(error) => #failure,
+        __lock_guard.finish().await;
+        match __lock_outcome {
+            #krate::__private::core::result::Result::Ok(__lock_value) => __lock_value,
+            #krate::__private::core::result::Result::Err(__lock_error) => #failure,
         }
+    }
+}
+
+/// Binds the lease where it can be had: the body is made before the lock is acquired, and polled after.
+fn lease_binding(name: &Ident, krate: &TokenStream) -> TokenStream {
+    let span = generated_at(name.span());
+    let krate = moved_to(name.span(), krate);
+    quote_spanned! {span=>
+        let __lock_running = #krate::__private::running_lease();
+        let #name: &#krate::Lease = &__lock_running;
     }
 }
 
@@ -190,8 +211,20 @@ fn settings(args: &Args, krate: &TokenStream) -> TokenStream {
         Wait::AtMost(limit) => set("wait", limit.span(), time(limit, krate)),
         Wait::Forever(position) => set("wait_forever", *position, TokenStream::new()),
     }
+    if let OnLost::Continue(position) = options.on_lost {
+        set("continue_when_lost", position, TokenStream::new());
+    }
+    if let Some(extend) = &options.extend {
+        set("extend", extend.span(), extend.to_token_stream());
+    }
+    if let Some(most) = &options.max_hold {
+        set("max_hold", most.span(), time(most, krate));
+    }
     if let Some(least) = &options.hold_at_least {
         set("hold_at_least", least.span(), time(least, krate));
+    }
+    if let Some(fenced) = &options.fenced {
+        set("fenced", fenced.span(), fenced.to_token_stream());
     }
     if let Some(manager) = &options.manager {
         set(
@@ -215,19 +248,19 @@ fn time(time: &Time, krate: &TokenStream) -> TokenStream {
 
 /// What a call gives back when its body did not run to its end.
 fn failure(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
-    let mixed = Span::mixed_site();
+    let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_error);
     match on_busy {
-        OnBusy::Error => output.call(krate, "fail", quote_spanned!(mixed=> name, error)),
-        OnBusy::Skip => output.call(krate, "skip", quote_spanned!(mixed=> name, error)),
+        OnBusy::Error => output.call(krate, "fail", given),
+        OnBusy::Skip => output.call(krate, "skip", given),
         OnBusy::Value(value) => output.call(
             krate,
             "busy_or",
-            quote_spanned!(mixed=> name, error, |_| #value),
+            quote_spanned!(Span::mixed_site()=> #given, |_| #value),
         ),
         OnBusy::Closure(closure) => output.call(
             krate,
             "busy_or",
-            quote_spanned!(mixed=> name, error, #closure),
+            quote_spanned!(Span::mixed_site()=> #given, #closure),
         ),
     }
 }

@@ -45,6 +45,10 @@ use proc_macro::TokenStream;
 ///
 /// # What to know
 ///
+/// - `key = id` moves `id` into the key, unless it is `Copy`. Where the body needs it too, write `key = &id` or the
+///   template `key = "{id}"`.
+/// - `on_busy` sees those parameters only that are `Copy` or shared references. The others have been moved into the body
+///   by then, and dropped.
 /// - What a pattern leaves without a name, as in `Foo(_, x)`, is dropped after the lock is released. A parameter that is
 ///   `_` as a whole is dropped before.
 /// - A function that calls itself with the same key asks for a lock that it holds.
@@ -139,8 +143,7 @@ use proc_macro::TokenStream;
 /// - any other expression: its value. A closure is called with the `LockError`.
 ///
 /// Anything but a busy lock, an outage above all, is never answered by `on_busy`: a function that returns `Result` gives
-/// `Err`, one that returns `()` or `Option` logs the error. By the time `on_busy` is evaluated the parameters have been moved into the body and dropped, except those
-/// that are `Copy`.
+/// `Err`, one that returns `()` or `Option` logs the error.
 ///
 /// ```
 /// use lock_runtime::{LockError, distributed_lock};
@@ -165,6 +168,79 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
+/// # `on_lost`
+///
+/// What becomes of the body when the lease is lost, because no majority of the nodes could be told in time that it goes
+/// on, or because the process slept past its end:
+///
+/// - `cancel`, the default: the body is dropped at the `.await` where it stands, and the call ends with
+///   `LockError::Lost`.
+/// - `continue`: it runs on to its end, and its result is that of the call. Somebody else may run at the same time, so it
+///   is for bodies that look, with [`lease`](#lease), before they do what must not be done twice.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "import:{file}", ttl = "8s", on_lost = continue, lease = lease)]
+/// async fn import(file: &str, rows: Vec<u64>) -> Result<usize, LockError> {
+///     let mut imported = 0;
+///     for row in rows {
+///         if lease.is_lost() {
+///             // What is in is in, and whoever has the lock now goes on from here.
+///             break;
+///         }
+///         store(row).await;
+///         imported += 1;
+///     }
+///     Ok(imported)
+/// }
+/// # async fn store(_row: u64) {}
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # lock_runtime::install(lock_runtime::LockManager::in_memory())?;
+/// # assert_eq!(import("a.csv", vec![1, 2]).await?, 2);
+/// # Ok(()) }
+/// ```
+///
+/// # `extend`
+///
+/// Whether the lease is renewed while the body runs: `true`, the default, or `false`, or an expression of the type
+/// `bool`. Without renewal the lease is lost when `ttl` is over.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "probe", ttl = "5s", extend = false)]
+/// async fn probe() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # `max_hold`
+///
+/// The end of the whole hold, renewals included: text or an expression as for `ttl`, and not shorter than `ttl`. Then the
+/// lease is lost, and [`on_lost`](#on_lost) says what becomes of the body. By default a lease is renewed for as long as
+/// the body runs: a body that hangs keeps everybody else out.
+///
+/// A long job has a short `ttl`, so that another replica takes over soon when this one dies, and a `max_hold` of what it
+/// may take at the very most.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "reindex", ttl = "30s", max_hold = "2h")]
+/// async fn reindex(shards: u64) -> Result<u64, LockError> {
+///     for shard in 0..shards {
+///         rebuild(shard).await;
+///     }
+///     Ok(shards)
+/// }
+/// # async fn rebuild(_shard: u64) {}
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # lock_runtime::install(lock_runtime::LockManager::in_memory())?;
+/// # assert_eq!(reindex(3).await?, 3);
+/// # Ok(()) }
+/// ```
+///
 /// # `hold_at_least`
 ///
 /// Keeps the lock this long from its acquisition, also when the body ends sooner. A job on a schedule must outlast the
@@ -175,6 +251,49 @@ use proc_macro::TokenStream;
 ///
 /// #[distributed_lock(key = "cron:invoices", ttl = "30s", hold_at_least = "2s", on_busy = skip)]
 /// async fn send_invoices() {}
+/// ```
+///
+/// # `lease`
+///
+/// A name: in the body it is the `&Lease` that the body runs under, with the time that remains, whether it is lost, and
+/// the fencing token. It is released when the body ends.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "report:{id}", ttl = "8s", lease = held)]
+/// async fn report(id: u64) -> Result<Duration, LockError> {
+///     assert_eq!(held.key(), format!("report:{id}"));
+///     Ok(held.remaining())
+/// }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # lock_runtime::install(lock_runtime::LockManager::in_memory())?;
+/// # assert!(report(7).await? > Duration::from_secs(7));
+/// # Ok(()) }
+/// ```
+///
+/// # `fenced`
+///
+/// `true`, or an expression of the type `bool`: asks for a fencing token, [`lease`](#lease)`.fence()`, a number that is
+/// larger for every later holder of the key. A write that is on its way when the lease is lost cannot be called back; the
+/// store refuses it when it keeps the largest token that it has seen. The servers have more work with it, so the default
+/// is `false`.
+///
+/// ```
+/// use lock_runtime::{LockError, distributed_lock};
+///
+/// #[distributed_lock(key = "account:{id}", ttl = "8s", wait = "2s", lease = lease, fenced = true)]
+/// async fn set_balance(id: u64, cents: i64) -> Result<u64, LockError> {
+///     // UPDATE accounts SET cents = $cents, fence = $fence WHERE id = $id AND fence < $fence
+///     Ok(execute(id, cents, lease.fence()).await)
+/// }
+/// # async fn execute(_id: u64, _cents: i64, fence: u64) -> u64 { fence }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # lock_runtime::install(lock_runtime::LockManager::in_memory())?;
+/// # let earlier = set_balance(7, 100).await?;
+/// # assert!(set_balance(7, 200).await? > earlier);
+/// # Ok(()) }
 /// ```
 ///
 /// # `manager`

@@ -11,7 +11,7 @@ use proc_macro2::{Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, FnArg, Ident, Pat, PatIdent, ReceiverKind, Signature};
+use syn::{Attribute, Error, FnArg, Ident, Pat, PatIdent, ReceiverKind, Result, Signature};
 
 use crate::span::generated_at;
 
@@ -51,25 +51,19 @@ pub(crate) fn captures(
 ) -> TokenStream {
     let mut mentions = Vec::new();
     let mut rebindings = TokenStream::new();
-    let mut bindings = Vec::new();
-    for input in &signature.inputs {
-        match input {
-            FnArg::Receiver(receiver) => {
-                if !matches!(receiver.kind, ReceiverKind::Reference(..)) {
-                    let attrs = copied(&receiver.attrs);
-                    let this = receiver.self_token;
-                    mentions.push(quote_spanned!(Span::mixed_site()=> #attrs let _ = &#this;));
-                }
-            }
-            FnArg::Typed(input) => collect(&input.attrs, &input.pat, &mut bindings),
-        }
+    if let Some(receiver) = signature.receiver()
+        && !matches!(receiver.kind, ReceiverKind::Reference(..))
+    {
+        let attrs = copied(&receiver.attrs);
+        let this = receiver.self_token;
+        mentions.push(quote_spanned!(Span::mixed_site()=> #attrs let _ = &#this;));
     }
     for Binding {
         attrs,
         name,
         mutable,
         warns,
-    } in bindings
+    } in bindings(signature)
     {
         let attrs = copied(attrs);
         // A new binding would not be mutable, so what may be a mention must count as one.
@@ -93,6 +87,18 @@ pub(crate) fn captures(
     quote!(#(#mentions)* #rebindings)
 }
 
+/// The error for a lease that has the name of a parameter, which it would hide.
+pub(crate) fn check_lease(signature: &Signature, lease: &Ident) -> Result<()> {
+    let mut bindings = bindings(signature).into_iter();
+    if bindings.all(|binding| binding.name != lease) {
+        return Ok(());
+    }
+    Err(Error::new(
+        lease.span(),
+        format!("`{lease}` is a parameter already: give the lease another name"),
+    ))
+}
+
 /// The attributes that decide whether a parameter exists, and what the compiler says about it.
 fn copied(attrs: &[Attribute]) -> TokenStream {
     const NAMES: [&str; 6] = ["cfg", "cfg_attr", "allow", "expect", "warn", "deny"];
@@ -101,6 +107,16 @@ fn copied(attrs: &[Attribute]) -> TokenStream {
         .filter(|attr| NAMES.iter().any(|name| attr.path().is_ident(name)))
         .map(ToTokens::to_token_stream)
         .collect()
+}
+
+fn bindings(signature: &Signature) -> Vec<Binding<'_>> {
+    let mut found = Vec::new();
+    for input in &signature.inputs {
+        if let FnArg::Typed(input) = input {
+            collect(&input.attrs, &input.pat, &mut found);
+        }
+    }
+    found
 }
 
 fn collect<'a>(attrs: &'a [Attribute], pattern: &'a Pat, found: &mut Vec<Binding<'a>>) {

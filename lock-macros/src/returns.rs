@@ -70,9 +70,9 @@ impl Output {
         let ty = &self.ty;
         // The compiler explains a mismatch by pointing at what fixed the type.
         let spot = generated_at(self.start);
-        let fixed = quote_spanned!(spot=> return value;);
+        let fixed = quote_spanned!(spot=> return __lock_value;);
         quote_spanned! {Span::mixed_site()=>
-            if let #krate::__private::core::option::Option::Some(value) =
+            if let #krate::__private::core::option::Option::Some(__lock_value) =
                 #krate::__private::core::option::Option::None::<#ty>
             {
                 #fixed

@@ -91,11 +91,49 @@ async fn parameters_with_our_names(
     keys = ["a:{id}", "b:{id}"],
     ttl = "8s",
     on_busy = |_| (),
+    lease = lease,
     manager = crate::renamed::inside::LockManager::in_memory(),
     crate = crate::renamed::inside
 )]
 async fn renamed_runtime(id: u8) {
     ::core::assert_eq!(id, 8);
+    ::core::assert!(!lease.is_lost());
+}
+
+/// What a name of ours would mean in a pattern, if it had no prefix.
+mod constants_with_our_names {
+    #![allow(dead_code, non_upper_case_globals)]
+
+    const name: u8 = 1;
+    const keys: u8 = 2;
+    static guard: u8 = 3;
+    static body: u8 = 4;
+    const outcome: u8 = 5;
+    const value: u8 = 6;
+    const error: u8 = 7;
+    static running: u8 = 8;
+
+    #[::lock_runtime::distributed_lock(
+        key = "{name}:{running}",
+        ttl = "8s",
+        lease = lease,
+        manager = ::lock_runtime::LockManager::in_memory()
+    )]
+    pub(crate) async fn sum() -> super::Result<u8> {
+        ::core::assert_eq!(lease.key(), "1:8");
+        ::core::result::Result::Ok(name + keys + guard + body + outcome + value + error + running)
+    }
+}
+
+#[::lock_runtime::distributed_lock(
+    key = "order",
+    ttl = "8s",
+    lease = running,
+    on_lost = continue,
+    manager = ::lock_runtime::LockManager::in_memory()
+)]
+async fn lease_with_our_name() -> Result<bool> {
+    ::core::result::Result::Ok(running.is_lost())
 }
 
 #[::core::prelude::v1::test]
@@ -110,5 +148,9 @@ fn nothing_clashes() {
         let sum = parameters_with_our_names(Order(1), 1, 2, 3, 4, 5, 6, 7, 8).await;
         ::core::assert_eq!(sum.unwrap_or_default(), 41);
         renamed_runtime(8).await;
+        let sum = constants_with_our_names::sum().await;
+        ::core::assert_eq!(sum.unwrap_or_default(), 36);
+        let lost = lease_with_our_name().await;
+        ::core::assert!(!lost.unwrap_or(true));
     });
 }

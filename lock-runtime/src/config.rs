@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
@@ -11,7 +11,7 @@ use crate::executor::Executor;
 use crate::node::memory::MemoryNode;
 use crate::node::redis::{Address, RedisNode, Target};
 use crate::node::{Ledger, Node};
-use crate::redlock::Redlock;
+use crate::redlock::{Fences, Redlock};
 
 /// The most nodes that one manager can have.
 pub(crate) const MAX_NODES: usize = Ledger::CAPACITY;
@@ -86,6 +86,7 @@ pub struct LockManagerBuilder {
     max_ttl: Duration,
     node_timeout: Duration,
     connections_per_node: usize,
+    fences: Fences,
 }
 
 impl LockManagerBuilder {
@@ -96,6 +97,7 @@ impl LockManagerBuilder {
             max_ttl: Duration::from_secs(60),
             node_timeout: Duration::from_millis(50),
             connections_per_node: 1,
+            fences: Fences::default(),
         }
     }
 
@@ -136,6 +138,19 @@ impl LockManagerBuilder {
     /// fastest where it was measured, as commands that share a connection share its system calls.
     pub fn connections_per_node(mut self, connections: usize) -> Self {
         self.connections_per_node = connections;
+        self
+    }
+
+    /// For how long nodes remember the last fencing token of a key. From `max_ttl` to 365 days; default one day. A token
+    /// that comes after it was forgotten is larger only if its client's clock is.
+    pub fn fence_ttl(mut self, fence_ttl: Duration) -> Self {
+        self.fences.ttl = fence_ttl;
+        self
+    }
+
+    /// The clock that fencing tokens are proposed from; nothing else reads it. Default: the system's.
+    pub fn wall_clock(mut self, now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.fences.clock = Arc::new(now);
         self
     }
 
@@ -180,7 +195,13 @@ impl LockManagerBuilder {
                 }
             })
             .collect();
-        let redlock = Redlock::new(nodes, self.node_timeout, &self.prefix, executor);
+        let redlock = Redlock::new(
+            nodes,
+            self.node_timeout,
+            &self.prefix,
+            self.fences,
+            executor,
+        );
         Ok((redlock, self.max_ttl))
     }
 
@@ -203,6 +224,10 @@ impl LockManagerBuilder {
         }
         if !(1..=64).contains(&self.connections_per_node) {
             return out_of_range("connections_per_node must be from 1 to 64");
+        }
+        let longest_fence = Duration::from_secs(365 * 24 * 3600);
+        if !(self.max_ttl..=longest_fence).contains(&self.fences.ttl) {
+            return out_of_range("fence_ttl must be from max_ttl to 365 days");
         }
         if self.prefix.len() > 256 {
             return out_of_range("prefix must be at most 256 bytes");
@@ -237,6 +262,9 @@ impl LockManagerBuilder {
             address,
             login: info.redis_settings().clone(),
             node_timeout: self.node_timeout,
+            // With one node there is no quorum to protect.
+            max_ttl: (self.nodes.len() > 1).then_some(self.max_ttl),
+            marker: format!("{}lock-runtime:votes", self.prefix),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key::LockKey;
+use crate::node::NodeError;
 
 /// What one node said to a request or a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,18 @@ pub enum Vote {
     NotOurs,
     /// It did not answer in a usable way, and why.
     Failed(Arc<str>),
+    /// It restarted not long ago, and has no vote for so much longer: until no lease can be left that it may have
+    /// forgotten.
+    Abstains(Duration),
+}
+
+impl From<&NodeError> for Vote {
+    fn from(error: &NodeError) -> Self {
+        match error {
+            NodeError::Failed(reason) => Self::Failed(Arc::clone(reason)),
+            NodeError::Abstains(for_another) => Self::Abstains(*for_another),
+        }
+    }
 }
 
 /// The vote of a node, by the node's address. Never holds a password.
@@ -46,14 +59,17 @@ impl NodeVote {
 
 impl fmt::Display for NodeVote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let vote = match &self.vote {
+        write!(f, "{}: ", self.node)?;
+        f.write_str(match &self.vote {
             Vote::Granted => "granted",
             Vote::Busy => "held by another owner",
             Vote::Released => "released",
             Vote::NotOurs => "not ours",
             Vote::Failed(reason) => reason,
-        };
-        write!(f, "{}: {vote}", self.node)
+            Vote::Abstains(left) => {
+                return write!(f, "restarted, and has no vote for another {left:.1?}");
+            }
+        })
     }
 }
 
@@ -107,6 +123,20 @@ pub enum LockError {
         key: LockKey,
         /// How long it had been held.
         elapsed: Duration,
+        /// How it ended.
+        reason: Arc<str>,
+    },
+
+    /// This task holds the lock already, further up in the call, and would wait for itself.
+    #[error(
+        "lock `{key}` is held by this task already, in the body of `{by}`, and would wait for itself"
+    )]
+    #[non_exhaustive]
+    AlreadyHeld {
+        /// The lock.
+        key: LockKey,
+        /// The name of the call that holds it.
+        by: &'static str,
     },
 
     /// The key cannot be locked.
@@ -158,6 +188,7 @@ impl LockError {
             Self::Busy { key, .. }
             | Self::NoQuorum { key, .. }
             | Self::Lost { key, .. }
+            | Self::AlreadyHeld { key, .. }
             | Self::InvalidKey { key, .. }
             | Self::InvalidTtl { key, .. } => Some(key.as_str()),
             Self::NotConfigured { .. } => None,
@@ -171,9 +202,10 @@ impl LockError {
             Self::Busy { elapsed, .. }
             | Self::NoQuorum { elapsed, .. }
             | Self::Lost { elapsed, .. } => *elapsed,
-            Self::InvalidKey { .. } | Self::InvalidTtl { .. } | Self::NotConfigured { .. } => {
-                Duration::ZERO
-            }
+            Self::AlreadyHeld { .. }
+            | Self::InvalidKey { .. }
+            | Self::InvalidTtl { .. }
+            | Self::NotConfigured { .. } => Duration::ZERO,
         }
     }
 
@@ -202,6 +234,7 @@ impl From<LockError> for io::Error {
         let kind = match error {
             LockError::Busy { .. } => io::ErrorKind::WouldBlock,
             LockError::Lost { .. } => io::ErrorKind::TimedOut,
+            LockError::AlreadyHeld { .. } => io::ErrorKind::Deadlock,
             LockError::InvalidKey { .. } | LockError::InvalidTtl { .. } => {
                 io::ErrorKind::InvalidInput
             }

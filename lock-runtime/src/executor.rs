@@ -12,7 +12,7 @@ use std::io;
 use std::time::Instant;
 
 use once_cell::sync::OnceCell;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{self, Builder, Handle};
 use tokio::sync::oneshot;
 
 /// See the [module](self).
@@ -54,6 +54,14 @@ impl Executor {
             // Dropping the work tells whoever waits for it; what it had taken ends with its TTL.
             Err(error) => tracing::error!(%error, "no thread for the lock manager"),
         }
+    }
+
+    /// Where work is run that is spawned here: on which of the callers' runtimes, if not on a thread of its own.
+    pub(crate) fn place(&self) -> Option<runtime::Id> {
+        let runtime = Handle::try_current().ok();
+        runtime
+            .filter(|_| self.follows_caller)
+            .map(|runtime| runtime.id())
     }
 
     /// The clock that leases are measured with, read where the caller is.

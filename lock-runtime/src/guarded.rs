@@ -1,6 +1,5 @@
 //! Runs a body under a lease: the one door, for the attribute and for [`LockRequest::run`].
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,15 +8,12 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
 use crate::error::LockError;
+use crate::hold::End;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::manager::LockManager;
-use crate::request::LockRequest;
-
-thread_local! {
-    /// The leases of the bodies that are being polled on this thread, the innermost last.
-    static RUNNING: RefCell<Vec<Arc<Lease>>> = const { RefCell::new(Vec::new()) };
-}
+use crate::request::{LockRequest, OnLost};
+use crate::running::{self, Running};
 
 /// Panics unless the running code is inside a guarded body whose lease is good: for a function that must never run
 /// unguarded, to say so.
@@ -46,9 +42,9 @@ thread_local! {
 /// ```
 #[track_caller]
 pub fn assert_held() {
-    let held = RUNNING.with_borrow(|leases| leases.iter().any(|lease| !lease.is_lost()));
+    let held = running::find(|lease| !lease.is_lost());
     assert!(
-        held,
+        held.is_some(),
         "this code must only run under a distributed lock, and runs without a valid one: call it from the body of a \
          function under #[distributed_lock] or of LockRequest::run, not from a task that the body spawned"
     );
@@ -61,7 +57,7 @@ pub fn assert_held() {
 #[derive(Debug)]
 pub struct Guard {
     request: LockRequest,
-    lease: Option<Arc<Lease>>,
+    lease: Option<Bound>,
 }
 
 /// The keys of a guarded function.
@@ -115,6 +111,26 @@ impl Guard {
         self.with(|request| request.hold_at_least(hold_at_least))
     }
 
+    #[must_use]
+    pub fn extend(self, extend: bool) -> Self {
+        self.with(|request| request.extend(extend))
+    }
+
+    #[must_use]
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        self.with(|request| request.max_hold(max_hold))
+    }
+
+    #[must_use]
+    pub fn fenced(self, fenced: bool) -> Self {
+        self.with(|request| request.fenced(fenced))
+    }
+
+    #[must_use]
+    pub fn continue_when_lost(self) -> Self {
+        self.with(|request| request.on_lost(OnLost::Continue))
+    }
+
     fn with(self, set: impl FnOnce(LockRequest) -> LockRequest) -> Self {
         Self {
             request: set(self.request),
@@ -124,24 +140,37 @@ impl Guard {
 
     /// Acquires the lock and drives the body under it. Releases nothing: the caller drops body and parameters first.
     pub async fn run<F: Future>(&mut self, body: Pin<&mut F>) -> Result<F::Output, LockError> {
+        let on_lost = self.request.lost_policy();
         let lease = self.request.clone().acquire().await?;
-        hold(self.lease.insert(Arc::new(lease)), body).await
+        let Bound(lease) = self.lease.insert(Bound(Arc::new(lease)));
+        hold(lease, on_lost, body).await
     }
 
     /// Releases the lock, if there was one.
     pub async fn finish(self) {
-        if let Some(lease) = self.lease {
+        if let Some(Bound(lease)) = &self.lease {
             lease.end().await;
         }
+    }
+}
+
+/// The lease of a body: over when the body is, even if a clone of it lives on somewhere.
+#[derive(Debug)]
+struct Bound(Arc<Lease>);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.0.end_in_background();
     }
 }
 
 impl LockRequest {
     /// Acquires the lock, runs the body under it, and releases it, also when the body panics or the future is dropped.
     ///
-    /// The body is made once the lock is held. When the lease runs out first, the body is dropped where it stands, not
-    /// polled once more, and the result is [`LockError::Lost`]. The lease is handed over for looking, and is released when
-    /// the body has ended, even if a clone of it lives on.
+    /// The body is made once the lock is held, and the lease is renewed while it runs. When the lease is lost all the same,
+    /// the body is dropped where it stands, not polled once more, and the result is [`LockError::Lost`]; with
+    /// [`OnLost::Continue`] it runs on. The lease is handed over for looking, and is released when the body has ended, even
+    /// if a clone of it lives on.
     ///
     /// A body, not an async closure: those would cost `Send`.
     ///
@@ -168,79 +197,97 @@ impl LockRequest {
         F: FnOnce(Arc<Lease>) -> Fut,
         Fut: Future,
     {
-        let lease = Arc::new(self.acquire().await?);
+        let on_lost = self.lost_policy();
+        let bound = Bound(Arc::new(self.acquire().await?));
+        let lease = &bound.0;
         let outcome = {
-            let body = std::pin::pin!(body(Arc::clone(&lease)));
-            hold(&lease, body).await
+            let body = std::pin::pin!(body(Arc::clone(lease)));
+            hold(lease, on_lost, body).await
         };
         lease.end().await;
         outcome
     }
 }
 
-/// Drives the body while the lease is good. The deadline is looked at before the body at every poll, so a process that
-/// slept past its lease does not run one more statement of it.
-pub(crate) async fn hold<F: Future>(
+/// The lease of the innermost guarded body that is being polled on this thread: what `lease = name` binds.
+///
+/// # Panics
+///
+/// Outside of a guarded body, where the attribute never calls it.
+#[doc(hidden)]
+#[must_use]
+pub fn running_lease() -> Arc<Lease> {
+    match running::find(|_| true) {
+        Some(lease) => lease,
+        None => unreachable!("the attribute binds the lease inside of the body that it guards"),
+    }
+}
+
+/// Drives the body while the lease is good. The lease is looked at before the body at every poll, so a process that slept
+/// past its deadline does not run one more statement of it.
+async fn hold<F: Future>(
     lease: &Arc<Lease>,
+    on_lost: OnLost,
     body: Pin<&mut F>,
 ) -> Result<F::Output, LockError> {
-    Hold {
+    Driven {
         lease,
+        on_lost,
         body,
         alarm: None,
     }
     .await
 }
 
-struct Hold<'a, F> {
+struct Driven<'a, F> {
     lease: &'a Arc<Lease>,
+    on_lost: OnLost,
     body: Pin<&'a mut F>,
     /// Set when the body first waits: one that never does costs no timer.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl<F: Future> Future for Hold<'_, F> {
+impl<F: Future> Future for Driven<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.lease.is_lost() {
-            return Poll::Ready(Err(this.lease.lost()));
+        if let (OnLost::Cancel, Err(end)) = (this.on_lost, this.lease.hold().remaining()) {
+            return Poll::Ready(Err(this.stopped(end)));
         }
         let polled = {
             let _running = Running::enter(this.lease);
             this.body.as_mut().poll(cx)
         };
-        if let Poll::Ready(output) = polled {
-            return Poll::Ready(Ok(output));
+        match (polled, this.on_lost) {
+            (Poll::Ready(output), _) => Poll::Ready(Ok(output)),
+            (Poll::Pending, OnLost::Continue) => Poll::Pending,
+            (Poll::Pending, OnLost::Cancel) => this.poll_loss(cx).map(Err),
         }
-        let left = this.lease.remaining();
-        let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep(left)));
-        while alarm.as_mut().poll(cx).is_ready() {
-            let left = this.lease.remaining();
-            if left.is_zero() {
-                return Poll::Ready(Err(this.lease.lost()));
+    }
+}
+
+impl<F> Driven<'_, F> {
+    /// Ready when the lease is lost while the body waits.
+    fn poll_loss(&mut self, cx: &mut Context<'_>) -> Poll<LockError> {
+        self.lease.hold().watch(cx);
+        loop {
+            let left = match self.lease.hold().remaining() {
+                Ok(left) => left,
+                Err(end) => return Poll::Ready(self.stopped(end)),
+            };
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(left)));
+            if alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
             }
-            // A test's paused clock ran ahead of the one that the lease is measured with.
-            alarm.set(sleep(left));
+            // Renewed since it was set; or a test's paused clock ran ahead of the one that the lease is measured with.
+            self.alarm = None;
         }
-        Poll::Pending
     }
-}
 
-/// Marks the lease as running on this thread, until dropped; by a panic too.
-struct Running;
-
-impl Running {
-    fn enter(lease: &Arc<Lease>) -> Self {
-        RUNNING.with_borrow_mut(|leases| leases.push(Arc::clone(lease)));
-        Self
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let ended = RUNNING.with_borrow_mut(Vec::pop);
-        drop(ended);
+    fn stopped(&self, end: End) -> LockError {
+        let error = self.lease.lost_error(end);
+        tracing::error!(name = self.lease.name, %error, "guarded body was stopped");
+        error
     }
 }

@@ -1,76 +1,103 @@
-//! A lock that is held, for as long as it may be believed.
+//! A lock that is held, as its holder sees it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::time::sleep;
 
 use crate::error::{LockError, ReleaseError};
+use crate::hold::{End, Held, Hold, Loss};
 use crate::key::LockKey;
-use crate::redlock::Redlock;
-use crate::redlock::claim::{Claim, Confirmation};
+use crate::redlock::claim::Confirmation;
 
 /// A held lock, or several that were acquired together.
 ///
 /// It is good until its deadline: the TTL counted from before the first byte was sent, less what clocks may drift apart.
+/// Unless it was asked for otherwise, it is renewed in the background whenever a third of the TTL has passed, for as long
+/// as it exists; bound that with [`max_hold`](crate::LockRequest::max_hold).
+///
 /// Dropping it releases the lock in the background, on any thread, inside a runtime or not, without blocking; releasing it
-/// says what came of it.
+/// says what came of it. A lease that is leaked is renewed for as long as the process lives.
 #[must_use = "dropping a lease releases the lock"]
 pub struct Lease {
-    redlock: Arc<Redlock>,
-    keys: Vec<LockKey>,
-    /// Empty once released.
-    claims: Mutex<Vec<Claim>>,
-    released: AtomicBool,
-    acquired: Instant,
-    /// From when on the lock must not be believed to be ours: the earliest of all its claims.
-    deadline: Instant,
-    name: &'static str,
+    held: Held,
+    pub(crate) name: &'static str,
 }
 
 impl Lease {
-    pub(crate) fn new(
-        redlock: Arc<Redlock>,
-        keys: Vec<LockKey>,
-        claims: Vec<Claim>,
-        name: &'static str,
-    ) -> Self {
-        let acquired = redlock.executor.now();
-        let deadlines = claims.iter().filter_map(Claim::deadline);
-        let deadline = deadlines
-            .min()
-            .map_or(acquired, tokio::time::Instant::into_std);
-        Self {
-            redlock,
-            keys,
-            claims: Mutex::new(claims),
-            released: AtomicBool::new(false),
-            acquired,
-            deadline,
-            name,
-        }
+    pub(crate) fn new(held: Held, name: &'static str) -> Self {
+        Self { held, name }
+    }
+
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.held.0
     }
 
     /// The key, as it was asked for; where several were acquired together, the first of them in order.
     #[must_use]
     pub fn key(&self) -> &str {
-        self.keys.first().map_or("", LockKey::as_str)
+        self.hold().keys.first().map_or("", LockKey::as_str)
     }
 
-    /// How much longer the lock may be believed to be held. Zero once it is lost or released.
+    /// How much longer the lock may be believed to be held, if it is not renewed. Zero once it is lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        if self.released.load(Ordering::Acquire) {
-            return Duration::ZERO;
-        }
-        self.deadline
-            .saturating_duration_since(self.redlock.executor.now())
+        self.hold().remaining().unwrap_or_default()
     }
 
-    /// The lease has run out, or was released: somebody else may hold the lock. Never becomes false again.
+    /// The lease has run out, was taken, or was released: somebody else may hold the lock. Never becomes false again.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.remaining().is_zero()
+        self.hold().remaining().is_err()
+    }
+
+    /// The fencing token: a number that is larger for every later holder of the same key, for a store to refuse what a holder
+    /// sent that has lost the lock meanwhile, as in `UPDATE … SET …, fence = $1 WHERE id = $2 AND fence < $1`. It fits a
+    /// signed 64-bit column.
+    ///
+    /// Zero, which such a store refuses, if no token was asked for: see [`fenced`](crate::LockRequest::fenced).
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.hold().fence.unwrap_or(0)
+    }
+
+    /// Waits until [`is_lost`](Self::is_lost). Cancelling it changes nothing.
+    pub async fn lost(&self) {
+        loop {
+            // Listening comes before looking, or an end between the two would be missed.
+            let mut ended = pin!(self.hold().ended());
+            ended.as_mut().enable();
+            let Ok(left) = self.hold().remaining() else {
+                return;
+            };
+            match select(ended, pin!(sleep(left))).await {
+                Either::Left(_) | Either::Right(_) => {}
+            }
+        }
+    }
+
+    /// Renews the lease now, for another TTL from now. What is renewed in the background goes on.
+    ///
+    /// Cancelling it does not stop the renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] when it has ended: a lease that has ended never comes back. [`LockError::NoQuorum`] when too few
+    /// nodes answered to tell: it stands as it was.
+    pub async fn extend(&self) -> Result<(), LockError> {
+        let conclusive = self.held.0.renew().await;
+        match self.hold().remaining() {
+            Err(end) => Err(self.lost_error(end)),
+            Ok(_) if conclusive => Ok(()),
+            Ok(_) => Err(LockError::NoQuorum {
+                key: self.key().into(),
+                elapsed: self.held_for(),
+                reason: "too few nodes answered to the renewal; the lease stands as it was".into(),
+                votes: Vec::new(),
+            }),
+        }
     }
 
     /// Releases the lock, and waits until a majority of the nodes has confirmed it, or for a `node_timeout`.
@@ -92,13 +119,17 @@ impl Lease {
         }
     }
 
+    /// The same without waiting, where nobody is left who could.
+    pub(crate) fn end_in_background(&self) {
+        drop(self.hold().take_claims());
+    }
+
     async fn release_claims(&self) -> Result<(), ReleaseError> {
-        let expired = self.is_lost();
-        self.released.store(true, Ordering::Release);
-        // A panic elsewhere cannot have left them half taken.
-        let claims =
-            std::mem::take(&mut *self.claims.lock().unwrap_or_else(PoisonError::into_inner));
-        let releases: Vec<_> = claims
+        let expired = self.hold().remaining() == Err(End::Lost(Loss::Expired));
+        let redlock = &self.hold().redlock;
+        let releases: Vec<_> = self
+            .hold()
+            .take_claims()
             .into_iter()
             .map(|claim| (claim.key.clone(), claim.release()))
             .collect();
@@ -110,7 +141,7 @@ impl Lease {
                 Err(_) => None,
             };
             let was_lost = confirmed.as_ref().is_some_and(Confirmation::was_lost);
-            let votes = confirmed.map(|confirmation| confirmation.votes(&self.redlock));
+            let votes = confirmed.map(|confirmation| confirmation.votes(redlock));
             let votes = votes.unwrap_or_default();
             outcome = Err(match (was_lost, expired) {
                 (true, true) => ReleaseError::Expired { key },
@@ -119,29 +150,37 @@ impl Lease {
             });
         }
         if outcome.is_err() {
-            self.redlock.counters.releases_unconfirmed.add();
+            redlock.counters.releases_unconfirmed.add();
         }
         outcome
     }
 
     /// The loss, for whoever asked for the body.
-    pub(crate) fn lost(&self) -> LockError {
-        self.redlock.counters.lost.add();
+    pub(crate) fn lost_error(&self, end: End) -> LockError {
+        let reason = match end {
+            End::Released => "it was released",
+            End::Lost(Loss::Expired) => "its lease ran out",
+            End::Lost(Loss::HeldTooLong) => "max_hold is over",
+            End::Lost(Loss::Taken) => "somebody else has it on a majority of the nodes",
+            End::Lost(Loss::NobodyRenews) => "what renews leases has ended",
+        };
         LockError::Lost {
             key: self.key().into(),
-            elapsed: self
-                .redlock
-                .executor
-                .now()
-                .saturating_duration_since(self.acquired),
+            elapsed: self.held_for(),
+            reason: reason.into(),
         }
+    }
+
+    fn held_for(&self) -> Duration {
+        let now = self.hold().redlock.executor.now();
+        now.saturating_duration_since(self.hold().acquired)
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("keys", &self.keys)
+            .field("keys", &self.hold().keys)
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }

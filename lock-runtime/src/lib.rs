@@ -40,7 +40,7 @@ pub use guarded::assert_held;
 pub use key::LockKey;
 pub use lease::Lease;
 pub use manager::LockManager;
-pub use request::LockRequest;
+pub use request::{LockRequest, OnLost};
 pub use telemetry::Stats;
 
 mod backoff;
@@ -50,12 +50,14 @@ mod executor;
 mod fallback;
 mod global;
 mod guarded;
+mod hold;
 mod key;
 mod lease;
 mod manager;
 mod node;
 mod redlock;
 mod request;
+mod running;
 mod telemetry;
 mod wait;
 
@@ -68,7 +70,7 @@ pub mod __private {
     pub use ::std::time::Duration;
 
     pub use crate::fallback::{busy_or, fail, skip};
-    pub use crate::guarded::{Guard, Keys};
+    pub use crate::guarded::{Guard, Keys, running_lease};
     pub use crate::key::LockKey;
     pub use crate::manager::LockManager;
 }

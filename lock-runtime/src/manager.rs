@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::config::{LockManagerBuilder, memory};
 use crate::error::ConfigError;
+use crate::hold::Keepers;
 use crate::key::LockKey;
 use crate::redlock::Redlock;
 use crate::request::LockRequest;
@@ -22,6 +23,7 @@ use crate::telemetry::Stats;
 #[derive(Clone)]
 pub struct LockManager {
     pub(crate) redlock: Arc<Redlock>,
+    pub(crate) keepers: Arc<Keepers>,
     pub(crate) max_ttl: Duration,
 }
 
@@ -128,6 +130,7 @@ impl LockManagerBuilder {
         let (redlock, max_ttl) = self.connect()?;
         Ok(LockManager {
             redlock: Arc::new(redlock),
+            keepers: Arc::default(),
             max_ttl,
         })
     }

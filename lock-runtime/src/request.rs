@@ -8,6 +8,7 @@ use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::redlock::validity;
+use crate::running;
 use crate::wait::{self, Order, Patience};
 
 /// A lock that is being asked for. Made by [`LockManager::lock`] and [`LockManager::lock_all`].
@@ -20,7 +21,21 @@ pub struct LockRequest {
     ttl: Option<Duration>,
     patience: Patience,
     hold_at_least: Duration,
+    extend: bool,
+    max_hold: Option<Duration>,
+    on_lost: OnLost,
+    fenced: bool,
     name: &'static str,
+}
+
+/// What becomes of a body whose lease is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLost {
+    /// It is dropped where it stands, and the call gives [`LockError::Lost`].
+    #[default]
+    Cancel,
+    /// It runs on to its end, and its result is that of the call. [`Lease::is_lost`] and [`Lease::lost`] tell.
+    Continue,
 }
 
 impl LockRequest {
@@ -31,6 +46,10 @@ impl LockRequest {
             ttl: None,
             patience: Patience::For(Duration::ZERO),
             hold_at_least: Duration::ZERO,
+            extend: true,
+            max_hold: None,
+            on_lost: OnLost::Cancel,
+            fenced: false,
             name: "",
         }
     }
@@ -68,6 +87,34 @@ impl LockRequest {
         self
     }
 
+    /// Whether the lease is renewed while it is held, whenever a third of the TTL has passed. Default: yes.
+    pub fn extend(mut self, extend: bool) -> Self {
+        self.extend = extend;
+        self
+    }
+
+    /// The end of the whole hold, renewals included: then the lease is lost. At least the TTL. Default: none.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// What becomes of the body of [`run`](Self::run) when the lease is lost. Default: it is stopped.
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.on_lost = on_lost;
+        self
+    }
+
+    pub(crate) fn lost_policy(&self) -> OnLost {
+        self.on_lost
+    }
+
+    /// Asks for a fencing token, [`Lease::fence`]. Default: no, as it makes the servers work three times as much.
+    pub fn fenced(mut self, fenced: bool) -> Self {
+        self.fenced = fenced;
+        self
+    }
+
     /// A label for logs.
     pub fn name(mut self, name: &'static str) -> Self {
         self.name = name;
@@ -88,9 +135,16 @@ impl LockRequest {
             None => global::installed()?,
         };
         let order = self.checked(manager.max_ttl)?;
-        let keys = order.keys.clone();
-        let claims = wait::acquire(&manager.redlock, order).await?;
-        Ok(Lease::new(manager.redlock, keys, claims, name))
+        for key in &order.keys {
+            if let Some(lease) = running::find(|lease| lease.hold().is_of(&manager.redlock, key)) {
+                return Err(LockError::AlreadyHeld {
+                    key: key.clone(),
+                    by: lease.name,
+                });
+            }
+        }
+        let held = wait::acquire(&manager.redlock, &manager.keepers, order).await?;
+        Ok(Lease::new(held, name))
     }
 
     /// What is asked for, if it can be.
@@ -136,11 +190,19 @@ impl LockRequest {
                 self.hold_at_least
             )));
         }
+        if let Some(max_hold) = self.max_hold.filter(|&max_hold| max_hold < ttl) {
+            return Err(invalid_ttl(format!(
+                "max_hold of {max_hold:?} is shorter than the TTL, {asked:?}"
+            )));
+        }
         Ok(Order {
             keys: self.keys,
             ttl,
             patience: self.patience,
             hold_at_least: self.hold_at_least,
+            extend: self.extend,
+            max_hold: self.max_hold,
+            fenced: self.fenced,
         })
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::proxy::Proxy;
 use crate::server::{Options, RedisServer};
-use crate::wait::{Answer, DEADLINE, eventually};
+use crate::wait::{Answer, DEADLINE, eventually, eventually_async};
 use lock_runtime::{LockManager, LockManagerBuilder};
 use std::time::Duration;
+
+/// The key under which a server remembers that it has a vote: it outlives all locks.
+pub const MARKER: &str = "lock-runtime:votes";
 
 /// Several servers, each with a proxy in front of it if asked for.
 #[derive(Debug)]
@@ -72,6 +75,25 @@ impl Fleet {
             .expect("the fleet's nodes are a good configuration")
     }
 
+    /// Makes this a deployment that has been used: whatever nodes are down when a manager comes later, the others vote.
+    ///
+    /// The first manager of a new deployment has to reach all nodes; see "A node that restarts" in the README. All must
+    /// be up, and the managers to come must have no prefix.
+    pub async fn found(&self) {
+        let direct = self.servers.iter().map(RedisServer::url);
+        let founder = direct.fold(LockManager::builder(), LockManagerBuilder::node);
+        let founder = founder
+            .build()
+            .expect("the fleet's nodes are a good configuration");
+        let request = founder.lock("founding").ttl(DEADLINE).wait(DEADLINE);
+        let lease = request.acquire().await.expect("all nodes answer");
+        lease.release().await.expect("all nodes answer");
+        eventually(DEADLINE, "all nodes have their vote", || {
+            self.servers.len() == 1 || self.nodes_with(MARKER) == self.servers.len()
+        })
+        .await;
+    }
+
     /// The value of a key on each node, `None` also where a node is down or paused.
     pub fn values(&self, key: &str) -> Vec<Option<String>> {
         let value = |server: &RedisServer| {
@@ -89,7 +111,7 @@ impl Fleet {
         self.values(key).iter().flatten().count()
     }
 
-    /// Waits until no node that is up has a key that matches the glob pattern; fails with what is there.
+    /// Waits until no node that is up has a key that matches the glob pattern, [`MARKER`] aside; fails with what is there.
     #[track_caller]
     pub fn assert_no_keys(&self, pattern: &str) -> impl Future<Output = ()> {
         self.assert_no_keys_within(DEADLINE, pattern)
@@ -104,7 +126,12 @@ impl Fleet {
     ) -> impl Future<Output = ()> {
         let what = format!("no key {pattern:?} on any node");
         eventually(deadline, &what, move || {
-            Findings(self.findings(|server| server.keys(pattern)))
+            let locks = |server: &RedisServer| {
+                let mut keys = server.keys(pattern);
+                keys.retain(|key| !key.ends_with(MARKER));
+                keys
+            };
+            Findings(self.findings(locks))
         })
     }
 
@@ -162,4 +189,10 @@ impl Answer for Findings {
             Err(self.0.join("; "))
         }
     }
+}
+
+/// Waits until a majority of a manager's nodes answers. A node that is slow once because the machine is busy is no failure.
+#[track_caller]
+pub fn ready(manager: &LockManager) -> impl Future<Output = ()> {
+    eventually_async(DEADLINE, "the nodes answer", || manager.ready())
 }

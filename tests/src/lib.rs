@@ -23,7 +23,7 @@ pub mod server;
 pub mod wait;
 
 pub use cancel::dropped_after;
-pub use fleet::Fleet;
+pub use fleet::{Fleet, ready};
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;
 pub use server::{Disk, RedisServer};

@@ -19,7 +19,7 @@ async fn storm(contenders: usize) {
         })
         .collect();
     for manager in &managers {
-        assert!(manager.ready().await);
+        lock_tests::ready(manager).await;
     }
     for round in 0..ROUNDS {
         let start = Arc::new(Barrier::new(contenders));

@@ -22,7 +22,7 @@ for line in sys.stdin:
 async fn a_lock_held_by_redis_py_is_busy_for_us_and_the_reverse() {
     let fleet = Fleet::start(1);
     let locks = fleet.manager();
-    assert!(locks.ready().await);
+    lock_tests::ready(&locks).await;
     let mut command = python();
     let port = fleet.servers()[0].port().to_string();
     command.args(["-c", HOLDER, &port]);

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 const TTL: Duration = Duration::from_secs(60);
 
+/// For tests in which nodes restart: so long one is kept out then.
+const SHORT: Duration = Duration::from_secs(3);
+
 /// How one node is made to fail, and how it comes back.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -40,7 +43,7 @@ impl Fault {
 }
 
 async fn cycle(locks: &LockManager, key: &str) {
-    let lease = locks.lock(key).ttl(TTL).acquire().await;
+    let lease = locks.lock(key).ttl(SHORT).wait(DEADLINE).acquire().await;
     let lease = lease.unwrap_or_else(|error| panic!("{key}: {error}"));
     lease
         .release()
@@ -52,7 +55,7 @@ async fn cycle(locks: &LockManager, key: &str) {
 async fn a_minority_that_fails_is_not_noticed() {
     for fault in Fault::ALL {
         let fleet = Fleet::start(5).behind_proxies();
-        let locks = fleet.manager();
+        let locks = fleet.builder().max_ttl(SHORT).build().unwrap();
         cycle(&locks, "before").await;
         for down in 0..2 {
             fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
@@ -67,7 +70,12 @@ async fn a_minority_that_fails_is_not_noticed() {
         }
         let used_again = format!("{fault:?}: all five are used again");
         eventually_async(DEADLINE, &used_again, || async {
-            let lease = locks.lock("after").ttl(TTL).acquire().await.expect("free");
+            let lease = locks
+                .lock("after")
+                .ttl(SHORT)
+                .acquire()
+                .await
+                .expect("free");
             let nodes = fleet.nodes_with("after");
             lease.release().await.expect("released");
             if nodes == 5 {
@@ -85,14 +93,14 @@ async fn a_minority_that_fails_is_not_noticed() {
 async fn a_majority_that_fails_is_an_outage_and_no_body_runs() {
     for fault in Fault::ALL {
         let fleet = Fleet::start(5).behind_proxies();
-        let locks = fleet.manager();
+        let locks = fleet.builder().max_ttl(SHORT).build().unwrap();
         cycle(&locks, "before").await;
         for down in 0..3 {
             fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
         }
         let ran = Arc::new(AtomicBool::new(false));
         let inside = Arc::clone(&ran);
-        let request = locks.lock("k").ttl(TTL);
+        let request = locks.lock("k").ttl(SHORT);
         let outcome = request
             .run(|_| async move { inside.store(true, Ordering::SeqCst) })
             .await;
@@ -118,7 +126,7 @@ async fn a_majority_that_fails_is_an_outage_and_no_body_runs() {
                 .await;
         }
         // Recovers without being told.
-        let lease = locks.lock("k").ttl(TTL).wait(DEADLINE).acquire().await;
+        let lease = locks.lock("k").ttl(SHORT).wait(DEADLINE).acquire().await;
         let lease = lease.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
         lease
             .release()
@@ -185,6 +193,7 @@ async fn a_silent_node_does_not_delay_a_decision() {
 #[tokio::test]
 async fn a_manager_is_built_while_nodes_are_down() {
     let fleet = Fleet::start(5).behind_proxies();
+    fleet.found().await;
     fleet.proxies()[0].set(Mode::Refuse);
     fleet.proxies()[1].set(Mode::Blackhole);
     let asked = Instant::now();
@@ -222,17 +231,12 @@ async fn a_manager_is_built_while_nodes_are_down() {
 #[tokio::test]
 async fn nothing_is_asked_of_nodes_that_cannot_make_a_quorum_only_by_themselves() {
     // Five configured, two never there: three of three is a majority of five, two of three is not.
-    let fleet = Fleet::start(3);
-    let unreachable = RedisServer::start();
-    unreachable.kill();
-    let other = RedisServer::start();
-    other.kill();
-    let locks = fleet
-        .builder()
-        .node(unreachable.url())
-        .node(other.url())
-        .build()
-        .unwrap();
+    let fleet = Fleet::start(5);
+    fleet.found().await;
+    for away in &fleet.servers()[3..] {
+        away.kill();
+    }
+    let locks = fleet.manager();
     let lease = locks
         .lock("k")
         .ttl(TTL)
@@ -257,10 +261,18 @@ async fn nothing_is_asked_of_nodes_that_cannot_make_a_quorum_only_by_themselves(
 
 #[tokio::test]
 async fn errors_of_a_node_are_votes_in_the_words_of_redis() {
-    let refused = RedisServer::options().password("right").start();
-    let fleet = Fleet::start(2);
-    let wrong = format!("redis://:wrong@{}", refused.name());
-    let locks = fleet.builder().node(wrong).build().unwrap();
+    let open = RedisServer::options();
+    let fleet = Fleet::of([open.clone(), open.clone(), open.password("right")]);
+    fleet.found().await;
+    let wrong = fleet
+        .servers()
+        .iter()
+        .map(|server| format!("redis://:wrong@{}", server.name()));
+    let nodes = fleet.urls().into_iter().take(2).chain(wrong.skip(2));
+    let locks = nodes
+        .fold(LockManager::builder(), LockManagerBuilder::node)
+        .build()
+        .unwrap();
     let lease = locks
         .lock("k")
         .ttl(TTL)
@@ -364,7 +376,7 @@ async fn the_permissions_of_the_readme_are_enough() {
 
     let fleet = Fleet::start(3);
     let locks = as_user(&fleet, &permissions);
-    assert!(locks.ready().await);
+    lock_tests::ready(&locks).await;
     let commands = commands_of_a_cycle(&fleet, &locks).await;
     assert!(
         commands.contains("set") && !commands.contains("eval"),

@@ -19,7 +19,7 @@ async fn half_of_an_even_number_is_answered_at_once() {
     for nodes in [2, 4] {
         let fleet = Fleet::start(nodes);
         let locks = patient(&fleet);
-        assert!(locks.ready().await);
+        lock_tests::ready(&locks).await;
         for held in 0..nodes / 2 {
             let node = &fleet.servers()[held];
             let _: String = node.command(&["SET", "k", "a dead client", "PX", "60000"]);
@@ -45,7 +45,7 @@ async fn half_of_an_even_number_is_answered_at_once() {
 async fn a_rival_with_a_majority_is_no_split() {
     let fleet = Fleet::start(3);
     let locks = patient(&fleet);
-    assert!(locks.ready().await);
+    lock_tests::ready(&locks).await;
     for node in &fleet.servers()[1..] {
         let _: String = node.command(&["SET", "k", "somebody", "PX", "60000"]);
     }
@@ -63,7 +63,7 @@ async fn a_rival_with_a_majority_is_no_split() {
 async fn leftovers_on_a_minority_do_not_matter() {
     let fleet = Fleet::start(5);
     let locks = patient(&fleet);
-    assert!(locks.ready().await);
+    lock_tests::ready(&locks).await;
     for (leftover, node) in fleet.servers()[..2].iter().enumerate() {
         let owner = format!("dead client {leftover}");
         let _: String = node.command(&["SET", "k", &owner, "PX", "60000"]);
@@ -90,7 +90,8 @@ async fn clients_that_see_different_nodes_do_not_both_win() {
     let theirs = direct.fold(LockManager::builder(), |builder, url| builder.node(url));
     let theirs = theirs.build().unwrap();
     let ours = fleet.manager();
-    assert!(ours.ready().await && theirs.ready().await);
+    lock_tests::ready(&ours).await;
+    lock_tests::ready(&theirs).await;
     fleet.proxies()[0].set(Mode::Refuse);
     for round in 0..50 {
         let key = format!("k{round}");

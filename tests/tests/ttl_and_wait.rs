@@ -14,7 +14,7 @@ const NANO: Duration = Duration::from_nanos(1);
 async fn a_ttl_that_cannot_be_kept_is_refused_and_nothing_is_asked() {
     let fleet = Fleet::start(1);
     let locks = fleet.manager();
-    assert!(locks.ready().await);
+    lock_tests::ready(&locks).await;
     let below_drift = Duration::from_millis(2);
     for ttl in [Duration::ZERO, NANO, below_drift, TTL + NANO, Duration::MAX] {
         let ran = Arc::new(AtomicBool::new(false));
@@ -102,7 +102,8 @@ async fn a_wait_ends_when_its_time_is_over() {
 async fn an_endless_wait_gets_the_lock_when_it_runs_out() {
     let locks = LockManager::in_memory();
     for wait in [Some(Duration::MAX), None] {
-        let stale = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+        let stale = locks.lock("k").ttl(TTL).extend(false);
+        let stale = stale.acquire().await.expect("free");
         let asked = tokio::time::Instant::now();
         let request = locks.lock("k").ttl(TTL);
         let request = match wait {
@@ -153,6 +154,7 @@ async fn a_waiter_gets_a_lock_that_is_freed_deleted_or_expired() {
         };
         let lease = ours
             .lock("k")
+            .extend(false)
             .ttl(ttl)
             .wait(DEADLINE)
             .acquire()
@@ -184,7 +186,7 @@ async fn a_body_ends_with_its_lease() {
     let steps = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let inside = Arc::clone(&steps);
     let asked = tokio::time::Instant::now();
-    let request = locks.lock("k").ttl(Duration::from_secs(1));
+    let request = locks.lock("k").ttl(Duration::from_secs(1)).extend(false);
     let outcome = request.run(|_| async move {
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -229,6 +231,7 @@ async fn a_thread_that_slept_past_its_lease_runs_no_further_statement() {
     let request = locks
         .lock("k")
         .ttl(Duration::from_millis(500))
+        .extend(false)
         .wait(DEADLINE);
     let outcome = request.run(|lease| async move {
         // Blocks the thread, as a pause of the process would.

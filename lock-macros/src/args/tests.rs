@@ -14,8 +14,8 @@ fn messages(text: &str) -> Vec<String> {
 #[test]
 fn reads_every_argument_in_any_order() {
     let args = read(
-        r#"crate = a::b, name = "n", manager = self.locks, hold_at_least = "1s", on_busy = skip, wait = "2s",
-           ttl = "3s", key = "k","#,
+        r#"crate = a::b, name = "n", manager = self.locks, fenced = true, lease = held, hold_at_least = "1s",
+           max_hold = "1h", extend = false, on_lost = continue, on_busy = skip, wait = "2s", ttl = "3s", key = "k","#,
     )
     .expect("these are arguments");
     let options = args.options;
@@ -25,6 +25,13 @@ fn reads_every_argument_in_any_order() {
         matches!(options.wait, Wait::AtMost(Time::Known(wait, _)) if wait == Duration::from_secs(2))
     );
     assert!(matches!(options.on_busy, OnBusy::Skip));
+    assert!(matches!(options.on_lost, OnLost::Continue(_)));
+    assert!(options.extend.is_some_and(|extend| !is_true(&extend)));
+    assert!(
+        matches!(options.max_hold, Some(Time::Known(most, _)) if most == Duration::from_secs(3600))
+    );
+    assert!(options.lease.is_some_and(|name| name == "held"));
+    assert!(options.fenced.is_some_and(|fenced| is_true(&fenced)));
     assert!(
         matches!(options.hold_at_least, Some(Time::Known(least, _)) if least == Duration::from_secs(1))
     );
@@ -60,6 +67,69 @@ fn tells_words_from_expressions() {
     assert!(matches!(on_busy("move |_| 8"), Ok(OnBusy::Closure(_))));
     assert!(matches!(on_busy("Err(error)"), Ok(OnBusy::Value(_))));
     assert!(matches!(on_busy("self.skip"), Ok(OnBusy::Value(_))));
+
+    let on_lost = |value: &str| {
+        read(&format!("key = K, ttl = TTL, on_lost = {value}")).map(|args| args.options.on_lost)
+    };
+    assert!(matches!(on_lost("cancel"), Ok(OnLost::Cancel)));
+    assert!(matches!(on_lost("continue"), Ok(OnLost::Continue(_))));
+    for value in [
+        "Cancel",
+        "self.cancel",
+        "\"cancel\"",
+        "continue 'a",
+        "break",
+    ] {
+        assert!(on_lost(value).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn the_lease_is_a_name() {
+    let lease = |value: &str| {
+        read(&format!("key = K, ttl = TTL, lease = {value}"))
+            .map(|args| args.options.lease.map(|name| name.to_string()))
+            .ok()
+            .flatten()
+    };
+    for name in ["lease", "_lease", "cancel", "r#type"] {
+        assert_eq!(lease(name).as_deref(), Some(name));
+    }
+    for value in ["_", "self", "Self", "a::b", "&a", "\"a\"", "8", "a.b"] {
+        assert_eq!(lease(value), None, "{value}");
+    }
+}
+
+#[test]
+fn a_hold_is_compared_with_a_ttl_where_both_are_known() {
+    let table = [
+        ("\"8s\"", "\"7s999ms\"", false),
+        ("\"8s\"", "\"0s\"", false),
+        ("\"8s\"", "\"8s\"", true),
+        ("\"8s\"", "\"1h\"", true),
+        ("TTL", "\"1ms\"", true),
+        ("\"8s\"", "MOST", true),
+    ];
+    for extend in ["", ", extend = false"] {
+        for (ttl, max_hold, fits) in table {
+            let text = format!("max_hold = {max_hold}, key = K, ttl = {ttl}{extend}");
+            assert_eq!(read(&text).is_ok(), fits, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_token_is_asked_for_with_a_lease_to_read_it_from() {
+    for (arguments, reachable) in [
+        ("fenced = true", false),
+        ("fenced = true, lease = l", true),
+        ("lease = l, fenced = true", true),
+        ("fenced = false", true),
+        ("fenced = self.fenced", true),
+    ] {
+        let text = format!("{arguments}, key = K, ttl = TTL");
+        assert_eq!(read(&text).is_ok(), reachable, "{text}");
+    }
 }
 
 #[test]
@@ -86,8 +156,20 @@ fn one_message_for_each_mistake() {
             &["no argument `until`", "without a unit"],
         ),
         (
-            "key = \"a\", ttl = \"1s\", extend, lease = l",
-            &["no argument `extend`", "no argument `lease`"],
+            "key = \"a\", ttl = \"1s\", extend, on_lost = stop, lease = 8",
+            &["`extend` needs a value", "`on_lost` is", "`lease` is"],
+        ),
+        (
+            "key = \"a\", ttl = \"1s\", extend = \"10s\", fenced = 1",
+            &["`extend` is `true`", "`fenced` is `true`"],
+        ),
+        (
+            "key = \"a\", ttl = \"2s\", max_hold = \"1s\", fenced = true, wait = 8",
+            &["without a unit", "shorter than `ttl`", "add `lease = name`"],
+        ),
+        (
+            "key = \"a\", ttl = \"2s\", max_hold = 60, fenced = true, lease = _",
+            &["`max_hold` is a number", "`lease` is"],
         ),
         ("key = \"a\", ttl = \"1s\", ,", &["arguments are written"]),
         (

@@ -77,6 +77,39 @@ fn what_async_trait_leaves() {
 }
 
 #[test]
+fn how_the_lock_is_held() {
+    expands_to(
+        "hold",
+        r#"key = id, ttl = "8s", on_lost = continue, extend = self.extends(), max_hold = "1h", lease = held,
+           fenced = true"#,
+        "async fn write(&self, id: u64) -> Result<u64, Failure> { self.store(id, held.fence()).await }",
+    );
+}
+
+#[test]
+fn a_lease_does_not_hide_a_parameter() {
+    let parameters = [
+        "lease: u8",
+        "mut lease: u8",
+        "(_, lease): (u8, u8)",
+        "Order { id: lease, .. }: Order",
+    ];
+    for parameter in parameters {
+        let item = format!("async fn f({parameter}) -> u8 {{ 8 }}");
+        let arguments = tokens("key = K, ttl = TTL, lease = lease");
+        let expanded = attribute(&arguments, &tokens(&item)).to_string();
+        assert!(
+            expanded.contains("`lease` is a parameter already"),
+            "{expanded}"
+        );
+    }
+    let arguments = tokens("key = K, ttl = TTL, lease = lease");
+    let item = tokens("async fn f(other: lease::Kind) -> u8 { let lease = lease; 8 }");
+    let expanded = attribute(&arguments, &item).to_string();
+    assert!(!expanded.contains("compile_error"), "{expanded}");
+}
+
+#[test]
 fn after_an_error_the_item_stays_as_it_was() {
     let items = [
         "async fn f() -> Result<(), E> { half. ; written }",
@@ -96,6 +129,7 @@ fn after_an_error_the_item_stays_as_it_was() {
 #[rustfmt::skip]
 const ARGUMENT_SOUP: &[&str] = &[
     "key", "keys", "ttl", "wait", "on_busy", "crate", "name", "manager", "=", "=", "=", ",", ",", ",", "forever", "skip",
+    "on_lost", "extend", "max_hold", "lease", "fenced", "continue", "true",
     "|", "|busy| busy", "[]", "[\"a\", \"{}\"]", "(\"x\")", "{ }", "8", "-", "\"8s\"", "\"1h1h\"", "\"{a.b}\"", "\"{\"",
     "\"{x:é>5}\"", "\"{é[\"", "\"\"", "::", "self", "'a", "#", "!", "..", "r#type", "b\"x\"", "1.5", "µ",
 ];
@@ -156,7 +190,10 @@ fn no_input_makes_it_panic() {
             assert!(output.ends_with(&item.to_string()), "{output}");
             refused += 1;
         } else {
-            assert!(output.contains("guard . finish () . await"), "{output}");
+            assert!(
+                output.contains("__lock_guard . finish () . await"),
+                "{output}"
+            );
             expanded += 1;
         }
     }

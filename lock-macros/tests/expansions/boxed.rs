@@ -5,32 +5,37 @@ impl Service {
     ) -> Pin<Box<dyn Future<Output = Result<u64, Failure>> + Send + 'a>> {
         let n = n + 1;
         Box::pin(async move {
-            let name = ::lock_runtime::__private::core::concat!(
+            let __lock_name = ::lock_runtime::__private::core::concat!(
                 ::lock_runtime::__private::core::module_path!(), "::", "count"
             );
-            let keys = ::lock_runtime::__private::Keys::one(
+            let __lock_keys = ::lock_runtime::__private::Keys::one(
                 ::lock_runtime::__private::format!("{0}", self.region),
             );
-            let mut guard = ::lock_runtime::__private::Guard::new(name, keys)
+            let mut __lock_guard = ::lock_runtime::__private::Guard::new(
+                    __lock_name,
+                    __lock_keys,
+                )
                 .ttl(::lock_runtime::__private::Duration::from_millis(8000u64))
                 .wait(::lock_runtime::__private::Duration::from_millis(500u64));
-            let outcome = {
-                let body = ::lock_runtime::__private::core::pin::pin!(
+            let __lock_outcome = {
+                let __lock_body = ::lock_runtime::__private::core::pin::pin!(
                     async move { if let
-                    ::lock_runtime::__private::core::option::Option::Some(value) =
+                    ::lock_runtime::__private::core::option::Option::Some(__lock_value) =
                     ::lock_runtime::__private::core::option::Option::None:: < Result <
-                    u64, Failure > > { return value; } { self.count(n). await } }
+                    u64, Failure > > { return __lock_value; } { self.count(n). await } }
                 );
-                let outcome = guard.run(body).await;
-                outcome
+                let __lock_outcome = __lock_guard.run(__lock_body).await;
+                __lock_outcome
             };
-            guard.finish().await;
-            match outcome {
-                ::lock_runtime::__private::core::result::Result::Ok(value) => value,
-                ::lock_runtime::__private::core::result::Result::Err(error) => {
+            __lock_guard.finish().await;
+            match __lock_outcome {
+                ::lock_runtime::__private::core::result::Result::Ok(__lock_value) => {
+                    __lock_value
+                }
+                ::lock_runtime::__private::core::result::Result::Err(__lock_error) => {
                     ::lock_runtime::__private::busy_or::<
                         Result<u64, Failure>,
-                    >(name, error, |_| Ok(0))
+                    >(__lock_name, __lock_error, |_| Ok(0))
                 }
             }
         })

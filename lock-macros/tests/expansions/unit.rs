@@ -1,26 +1,31 @@
 impl Service {
     async fn report() {
-        let name = ::lock_runtime::__private::core::concat!(
+        let __lock_name = ::lock_runtime::__private::core::concat!(
             ::lock_runtime::__private::core::module_path!(), "::", "report"
         );
-        let keys = ::lock_runtime::__private::Keys::one("report");
-        let mut guard = ::lock_runtime::__private::Guard::new(name, keys)
+        let __lock_keys = ::lock_runtime::__private::Keys::one("report");
+        let mut __lock_guard = ::lock_runtime::__private::Guard::new(
+                __lock_name,
+                __lock_keys,
+            )
             .ttl(::lock_runtime::__private::Duration::from_millis(3600000u64));
-        let outcome = {
-            let body = ::lock_runtime::__private::core::pin::pin!(
+        let __lock_outcome = {
+            let __lock_body = ::lock_runtime::__private::core::pin::pin!(
                 async move { if let
-                ::lock_runtime::__private::core::option::Option::Some(value) =
+                ::lock_runtime::__private::core::option::Option::Some(__lock_value) =
                 ::lock_runtime::__private::core::option::Option::None:: < () > { return
-                value; } { write(). await } }
+                __lock_value; } { write(). await } }
             );
-            let outcome = guard.run(body).await;
-            outcome
+            let __lock_outcome = __lock_guard.run(__lock_body).await;
+            __lock_outcome
         };
-        guard.finish().await;
-        match outcome {
-            ::lock_runtime::__private::core::result::Result::Ok(value) => value,
-            ::lock_runtime::__private::core::result::Result::Err(error) => {
-                ::lock_runtime::__private::skip::<()>(name, error)
+        __lock_guard.finish().await;
+        match __lock_outcome {
+            ::lock_runtime::__private::core::result::Result::Ok(__lock_value) => {
+                __lock_value
+            }
+            ::lock_runtime::__private::core::result::Result::Err(__lock_error) => {
+                ::lock_runtime::__private::skip::<()>(__lock_name, __lock_error)
             }
         }
     }

@@ -8,9 +8,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value};
 use tokio::time::timeout;
 
+use super::life::Life;
 use super::link::{Link, words};
 use super::pool::Target;
-use super::redis::RELEASE;
+use super::redis::{EXTEND, RELEASE};
 use super::wire::{Abandon, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
@@ -34,7 +35,7 @@ pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
         Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
     };
     let abandon = wire.abandon_handle();
-    match timeout(patience, greet(wire, &target.login)).await {
+    match timeout(patience, greet(wire, target)).await {
         Ok(Ok((link, driver))) => Ok(Opened {
             link,
             driver,
@@ -46,7 +47,7 @@ pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
 }
 
 /// The login is ours and not the client library's, whose errors leave out what the server said.
-async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver), RedisError> {
+async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)
@@ -56,7 +57,7 @@ async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver)
         MultiplexedConnection::new_with_config(&nothing_sent, wire, config).await?;
     let mut driver: Driver = Box::pin(driver);
 
-    let (questions, required) = questions(login);
+    let (questions, required) = questions(target);
     let answers = {
         let asking = pin!(connection.send_packed_commands(&questions, 0, questions.len()));
         match select(asking, &mut driver).await {
@@ -70,13 +71,17 @@ async fn greet(wire: Wire, login: &RedisConnectionInfo) -> Result<(Link, Driver)
     for answer in answers.by_ref().take(required) {
         answer?;
     }
-    let info = answers.next().unwrap_or(Ok(Value::Nil));
-    Ok((Link::new(connection, sets_nx_get(info)?), driver))
+    let info = said(answers.next().unwrap_or(Ok(Value::Nil)))?;
+    // A server that is loading its data does not say what it remembers yet: it is asked again later.
+    let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
+    let life = Life::new(&info, &remembered, target.max_ttl);
+    Ok((Link::new(connection, sets_nx_get(&info), life), driver))
 }
 
-/// What is sent first, and how many of its commands must succeed. Then comes `INFO`, and the script, whose answer does not
-/// matter: it is sent again where it is missing.
-fn questions(login: &RedisConnectionInfo) -> (Pipeline, usize) {
+/// What is sent first, and how many of its commands must succeed. Then come `INFO` and what the server remembers, and the
+/// scripts, whose answers do not matter: they are sent again where they are missing.
+fn questions(target: &Target) -> (Pipeline, usize) {
+    let login = &target.login;
     let mut questions = redis::pipe();
     if let Some(password) = login.password() {
         questions.cmd("AUTH");
@@ -90,20 +95,32 @@ fn questions(login: &RedisConnectionInfo) -> (Pipeline, usize) {
     }
     let required = questions.len();
     questions.cmd("INFO").arg("server");
-    questions.cmd("SCRIPT").arg("LOAD").arg(RELEASE.source);
+    questions.cmd("GET").arg(&target.marker);
+    for script in [&RELEASE, &EXTEND] {
+        questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
     (questions, required)
 }
 
-/// A user without permission for `INFO` gets the way that works on every version.
-fn sets_nx_get(info: Result<Value, RedisError>) -> Result<bool, RedisError> {
-    let info: String = match info {
-        Ok(info) => redis::from_redis_value(info)?,
-        Err(error) if error.code() == Some("NOPERM") => return Ok(false),
-        Err(error) => return Err(error),
-    };
+/// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works
+/// on every version, and votes at once after a restart.
+fn said(info: Result<Value, RedisError>) -> Result<String, RedisError> {
+    match info {
+        Ok(info) => Ok(redis::from_redis_value(info)?),
+        Err(error) if error.code() == Some("NOPERM") => {
+            tracing::warn!(
+                "a lock node does not permit INFO, so it is not kept out after a restart"
+            );
+            Ok(String::new())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn sets_nx_get(info: &str) -> bool {
     let major = info
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"))
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    Ok(major.is_some_and(|major| major >= 7))
+    major.is_some_and(|major| major >= 7)
 }

@@ -10,15 +10,18 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{Limit, NodeError};
+use super::life::Life;
+use super::pool::Target;
+use super::{Limit, NodeError, Standing};
 
 /// A connection to the server that was asked who it is.
 pub(super) struct Link {
     connection: MultiplexedConnection,
     /// `SET` takes `NX` and `GET` together (Redis 7.0 and later).
     pub(super) set_nx_get: bool,
+    life: Life,
     /// Since when it owes an answer that should have come.
     doubted: Mutex<Option<Instant>>,
     doubt: Notify,
@@ -31,12 +34,67 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, set_nx_get: bool) -> Self {
+    pub(super) fn new(connection: MultiplexedConnection, set_nx_get: bool, life: Life) -> Self {
         Self {
             connection,
             set_nx_get,
+            life,
             doubted: Mutex::new(None),
             doubt: Notify::new(),
+        }
+    }
+
+    /// Whether the server has a vote.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Abstains`].
+    pub(super) fn votes(&self) -> Result<(), NodeError> {
+        self.life.votes()
+    }
+
+    /// The same, looked up anew: another client may have admitted the server.
+    pub(super) async fn ask_standing(
+        &self,
+        target: &Target,
+        limit: &Limit,
+    ) -> Result<Standing, NodeError> {
+        let Some(marker) = target.marker() else {
+            return Ok(Standing::Votes);
+        };
+        if let Ok(()) = self.votes() {
+            return Ok(Standing::Votes);
+        }
+        let known = self.send(redis::cmd("GET").arg(marker), limit).await?;
+        Ok(self.life.note(&known))
+    }
+
+    /// Gives the server its vote, for as long as it lives.
+    pub(super) async fn admit(&self, target: &Target, limit: &Limit) -> Result<(), NodeError> {
+        if let Some(mark) = self.life.mark(target) {
+            self.send(&mark, limit).await?;
+            self.life.admit();
+        }
+        Ok(())
+    }
+
+    /// Has the server remember that it votes, from when it does, again and again. Never returns.
+    pub(super) async fn remind(&self, target: &Target) {
+        const PAUSE: Duration = Duration::from_secs(3600);
+        let Some(mark) = self.life.mark(target) else {
+            return std::future::pending().await;
+        };
+        loop {
+            match self.votes() {
+                Err(NodeError::Abstains(for_another)) => sleep(for_another).await,
+                Ok(()) | Err(NodeError::Failed(_)) => {
+                    let mut connection = self.connection.clone();
+                    // A server that does not take it is told again; what it cannot remember only makes it wait longer.
+                    let told = connection.send_packed_command(&mark);
+                    let _ = timeout(target.patience(), told).await;
+                    sleep(PAUSE).await;
+                }
+            }
         }
     }
 
@@ -60,7 +118,7 @@ impl Link {
             .await?;
         answer
             .extract_error()
-            .map_err(|error| NodeError(words(&error)))
+            .map_err(|error| NodeError::Failed(words(&error)))
     }
 
     /// The same for several commands; an error among their answers is the error of all.
@@ -77,7 +135,7 @@ impl Link {
             .map(|answer| {
                 answer
                     .extract_error()
-                    .map_err(|error| NodeError(words(&error)))
+                    .map_err(|error| NodeError::Failed(words(&error)))
             })
             .collect()
     }
@@ -95,14 +153,14 @@ impl Link {
         });
         let asked = Instant::now();
         if let Some(answer) = answer.await {
-            return answer.map_err(|error| NodeError(words(&error)));
+            return answer.map_err(|error| NodeError::Failed(words(&error)));
         }
         // A request that had to wait for its connection says little about the server.
         if asked.elapsed() >= limit.allowed() / 2 {
             self.set_doubted(Some(Instant::now()));
             self.doubt.notify_one();
         }
-        Err(NodeError(
+        Err(NodeError::Failed(
             format!("no answer in {:.0?}", limit.allowed()).into(),
         ))
     }

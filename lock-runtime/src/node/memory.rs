@@ -7,14 +7,24 @@ use std::fmt;
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 
-use super::{Acquired, Ask, Holder, Limit, Node, NodeError, Owner, Released, Reply, Return, Token};
+use super::{
+    Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
+    Return, Standing, Token,
+};
 
 /// See the [module](self).
 pub(crate) struct MemoryNode {
     name: Arc<str>,
-    locks: Mutex<Locks>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    locks: Expiring<Token>,
+    fences: Expiring<u64>,
 }
 
 impl MemoryNode {
@@ -23,21 +33,54 @@ impl MemoryNode {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         Self {
             name: format!("memory-{number}").into(),
-            locks: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
-    /// The locks as they are now. A panic elsewhere cannot have left them half written: each change is one call below.
-    fn locks(&self) -> MutexGuard<'_, Locks> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.expire(Instant::now());
-        locks
+    /// What is there now. A panic elsewhere cannot have left it half written: each change is one call below.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        state.locks.expire(now);
+        state.fences.expire(now);
+        state
     }
 }
 
 impl fmt::Debug for MemoryNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryNode").finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Makes the lock this owner's for a TTL, unless it is somebody else's.
+    fn take(
+        &mut self,
+        key: &Arc<str>,
+        token: Token,
+        ttl: Duration,
+        fence: Option<&Fence>,
+    ) -> Result<Acquired, NodeError> {
+        if let Some(owner) = self.locks.get(key)
+            && *owner != token
+        {
+            return Ok(Acquired::found(owner.as_bytes(), token));
+        }
+        self.locks.set(key, token, ttl)?;
+        match fence {
+            Some(fence) => self.remember(fence).map(Acquired::Granted),
+            None => Ok(Acquired::Granted(0)),
+        }
+    }
+
+    /// Stores a fencing token unless a larger one is stored. Answers what was stored before.
+    fn remember(&mut self, fence: &Fence) -> Result<u64, NodeError> {
+        let stored = self.fences.get(&fence.key).copied().unwrap_or(0);
+        if fence.token >= stored {
+            self.fences.set(&fence.key, fence.token, fence.ttl)?;
+        }
+        Ok(stored)
     }
 }
 
@@ -51,22 +94,40 @@ impl Node for MemoryNode {
             if !ask.commit(position) {
                 return Err(NodeError::from("decided without it"));
             }
-            let mut locks = self.locks();
-            if let Some(lock) = locks.by_key.get(&ask.key) {
-                return Ok(Acquired::found(lock.token.as_bytes(), ask.token));
+            let mut state = self.state();
+            if state.locks.get(&ask.key) == Some(&ask.token) {
+                // An earlier request of this attempt was late, and it counts.
+                let fence = ask.fence.as_ref().map(|fence| state.remember(fence));
+                return fence.unwrap_or(Ok(0)).map(Acquired::Granted);
             }
-            let expires = Instant::now()
-                .checked_add(ask.ttl)
-                .ok_or_else(|| NodeError::from("TTL out of range"))?;
-            locks.set(
-                &ask.key,
-                Lock {
-                    token: ask.token,
-                    expires,
-                },
-            );
-            Ok(Acquired::Granted)
+            state.take(&ask.key, ask.token, ask.ttl, ask.fence.as_ref())
         })
+    }
+
+    fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
+        Box::pin(async move {
+            if !extension.commit(position) {
+                return Err(NodeError::from("the lease has ended"));
+            }
+            let Extension {
+                key,
+                token,
+                ttl,
+                fence,
+                ..
+            } = &*extension;
+            self.state().take(key, *token, *ttl, fence.as_ref())
+        })
+    }
+
+    fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64> {
+        let mut state = self.state();
+        let stored = if state.locks.get(&raise.key) == Some(&raise.token) {
+            state.remember(&raise.fence)
+        } else {
+            Err("the lock is not ours there".into())
+        };
+        Box::pin(ready(stored))
     }
 
     fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
@@ -78,31 +139,22 @@ impl Node for MemoryNode {
         let Return {
             key, token, keep, ..
         } = give_back;
-        let mut locks = self.locks();
-        if locks
-            .by_key
-            .get(key)
-            .is_none_or(|lock| lock.token != *token)
-        {
+        let mut state = self.state();
+        if state.locks.get(key) != Some(token) {
             return Some(Released::NotOurs);
         }
-        match keep.and_then(|keep| Instant::now().checked_add(keep)) {
-            Some(expires) => locks.set(
-                key,
-                Lock {
-                    token: *token,
-                    expires,
-                },
-            ),
-            None => locks.remove(key),
+        let kept = keep.is_some_and(|keep| state.locks.set(key, *token, keep).is_ok());
+        if !kept {
+            state.locks.remove(key);
         }
         Some(Released::Done)
     }
 
     fn look(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Option<Holder>> {
-        let holder = self.locks().by_key.get(&key).map(|lock| Holder {
-            owner: Owner(lock.token.as_bytes().into()),
-            remaining: Some(lock.expires.saturating_duration_since(Instant::now())),
+        let state = self.state();
+        let holder = state.locks.by_key.get(&key).map(|(owner, expires)| Holder {
+            owner: Owner(owner.as_bytes().into()),
+            remaining: Some(expires.saturating_duration_since(Instant::now())),
         });
         Box::pin(ready(Ok(holder)))
     }
@@ -110,31 +162,50 @@ impl Node for MemoryNode {
     fn ping(self: Arc<Self>, _limit: Limit) -> Reply<()> {
         Box::pin(ready(Ok(())))
     }
+
+    /// It loses nothing while its process lives.
+    fn standing(self: Arc<Self>, _limit: Limit) -> Reply<Standing> {
+        Box::pin(ready(Ok(Standing::Votes)))
+    }
+
+    fn admit(self: Arc<Self>, _limit: Limit) -> Reply<()> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
-#[derive(Clone, Copy)]
-struct Lock {
-    token: Token,
-    expires: Instant,
-}
-
-/// The locks, and the order in which they run out, so that a key nobody asks for again goes too.
-#[derive(Default)]
-struct Locks {
-    by_key: HashMap<Arc<str>, Lock>,
+/// Values that run out, and the order in which they do, so that a key nobody asks for again goes too.
+struct Expiring<V> {
+    by_key: HashMap<Arc<str>, (V, Instant)>,
     by_expiry: BTreeSet<(Instant, Arc<str>)>,
 }
 
-impl Locks {
-    fn set(&mut self, key: &Arc<str>, lock: Lock) {
+impl<V> Default for Expiring<V> {
+    fn default() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            by_expiry: BTreeSet::new(),
+        }
+    }
+}
+
+impl<V> Expiring<V> {
+    fn get(&self, key: &Arc<str>) -> Option<&V> {
+        self.by_key.get(key).map(|(value, _)| value)
+    }
+
+    fn set(&mut self, key: &Arc<str>, value: V, ttl: Duration) -> Result<(), NodeError> {
+        let expires = Instant::now()
+            .checked_add(ttl)
+            .ok_or_else(|| NodeError::from("TTL out of range"))?;
         self.remove(key);
-        self.by_expiry.insert((lock.expires, Arc::clone(key)));
-        self.by_key.insert(Arc::clone(key), lock);
+        self.by_expiry.insert((expires, Arc::clone(key)));
+        self.by_key.insert(Arc::clone(key), (value, expires));
+        Ok(())
     }
 
     fn remove(&mut self, key: &Arc<str>) {
-        if let Some(lock) = self.by_key.remove(key) {
-            self.by_expiry.remove(&(lock.expires, Arc::clone(key)));
+        if let Some((_, expires)) = self.by_key.remove(key) {
+            self.by_expiry.remove(&(expires, Arc::clone(key)));
         }
     }
 
@@ -159,6 +230,7 @@ mod tests {
             key: key.into(),
             token: Token::fresh().expect("random"),
             ttl,
+            fence: None,
             limit: Limit::within(ttl),
             ledger: Arc::default(),
             command: OnceLock::new(),
@@ -190,7 +262,7 @@ mod tests {
     async fn a_lock_ends_exactly_at_its_ttl_and_leaves_nothing() {
         let node = Arc::new(MemoryNode::new());
         let mine = ask("k", Duration::from_millis(100));
-        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted));
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
         tokio::time::advance(Duration::from_millis(99)).await;
         let theirs = ask("k", Duration::from_millis(100));
         assert_eq!(
@@ -200,11 +272,11 @@ mod tests {
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(owner(&node, "other").await, None);
         assert_eq!(
-            node.locks().by_key.len(),
+            node.state().locks.by_key.len(),
             0,
             "a look at any key expires all"
         );
-        assert_eq!(take(&node, &theirs).await, Ok(Acquired::Granted));
+        assert_eq!(take(&node, &theirs).await, Ok(Acquired::Granted(0)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -212,7 +284,7 @@ mod tests {
         let node = Arc::new(MemoryNode::new());
         let mine = ask("k", Duration::from_secs(10));
         let stranger = Token::fresh().expect("random");
-        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted));
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
         assert_eq!(
             node.release_now(&give_back(&mine, stranger, None)),
             Some(Released::NotOurs)

@@ -1,6 +1,8 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
+mod fence_key;
 mod handshake;
+mod life;
 mod link;
 pub(crate) mod memory;
 mod pool;
@@ -32,6 +34,13 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Takes the lock if nobody has it. Must not reach the node unless [`Ask::commit`] agrees for the node's position.
     fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired>;
 
+    /// Makes the lock live for another TTL if the token owns it, and takes it again if nobody does. Must not reach the node
+    /// unless [`Extension::commit`] agrees for the node's position.
+    fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired>;
+
+    /// Proposes a larger fencing token for a lock that the token owns. Answers what was stored before.
+    fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64>;
+
     /// Gives the lock back if the token owns it.
     fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released>;
 
@@ -45,6 +54,12 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// Whether it would answer a request now.
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()>;
+
+    /// Whether it has a vote, looked up anew where that may have changed.
+    fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing>;
+
+    /// Gives it its vote, as a node of a deployment that is brand-new.
+    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()>;
 }
 
 /// A request for a lock, the same to all nodes.
@@ -53,6 +68,8 @@ pub(crate) struct Ask {
     pub(crate) key: Arc<str>,
     pub(crate) token: Token,
     pub(crate) ttl: Duration,
+    /// The fencing token that is proposed, if one is wanted.
+    pub(crate) fence: Option<Fence>,
     pub(crate) limit: Limit,
     pub(crate) ledger: Arc<Ledger>,
     /// As servers take it; made by the first node that needs it.
@@ -66,6 +83,59 @@ impl Ask {
     pub(crate) fn commit(&self, position: usize) -> bool {
         self.ledger.enter(position)
     }
+}
+
+/// A renewal, the same to all nodes.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) ttl: Duration,
+    /// The lock's fencing token, if it has one: a node that takes the lock again has to know it.
+    pub(crate) fence: Option<Fence>,
+    /// The lease that is renewed ends here: afterwards nothing may take the lock again.
+    pub(crate) until: Instant,
+    pub(crate) limit: Limit,
+    pub(crate) ledger: Arc<Ledger>,
+    /// As servers take it; made by the first node that needs it.
+    pub(crate) command: OnceLock<Cmd>,
+}
+
+impl Extension {
+    /// To be called at the last moment before the request leaves. False: the lease has ended, or is being released.
+    #[must_use]
+    pub(crate) fn commit(&self, position: usize) -> bool {
+        Instant::now() < self.until && self.ledger.enter(position)
+    }
+}
+
+/// A fencing token, proposed or settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    /// Where it is remembered.
+    pub(crate) key: Arc<str>,
+    pub(crate) token: u64,
+    /// For how long.
+    pub(crate) ttl: Duration,
+}
+
+impl Fence {
+    /// For a lock by its key on the nodes.
+    pub(crate) fn of(lock: &str, token: u64, ttl: Duration) -> Self {
+        let key = fence_key::of(lock);
+        Self { key, token, ttl }
+    }
+}
+
+/// A proposal of a larger fencing token, the same to all nodes.
+#[derive(Debug)]
+pub(crate) struct Raise {
+    pub(crate) key: Arc<str>,
+    pub(crate) token: Token,
+    pub(crate) fence: Fence,
+    pub(crate) limit: Limit,
+    /// As servers take it; made by the first node that needs it.
+    pub(crate) command: OnceLock<Cmd>,
 }
 
 /// A release, the same to all nodes.
@@ -196,7 +266,8 @@ impl fmt::Debug for Owner {
 /// The answer to a request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    Granted,
+    /// With the fencing token that was stored before, if one was asked for.
+    Granted(u64),
     Held(Owner),
 }
 
@@ -204,7 +275,7 @@ impl Acquired {
     /// What a node says that found `owner` there. Our own token: an earlier request of this attempt was late, and it counts.
     pub(crate) fn found(owner: &[u8], token: Token) -> Self {
         if owner == token.as_bytes() {
-            Self::Granted
+            Self::Granted(0)
         } else {
             Self::Held(Owner(owner.into()))
         }
@@ -228,13 +299,37 @@ pub(crate) struct Holder {
     pub(crate) remaining: Option<Duration>,
 }
 
+/// Whether a node has a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Votes,
+    /// It restarted, perhaps without its last writes.
+    Abstains {
+        /// So much longer.
+        for_another: Duration,
+        /// It does not know of having been a node of this deployment.
+        unknown: bool,
+    },
+}
+
 /// Why a node did not answer in a usable way, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeError(pub(crate) Arc<str>);
+pub(crate) enum NodeError {
+    Failed(Arc<str>),
+    /// It restarted not long ago, and has no vote for so much longer.
+    Abstains(Duration),
+}
+
+impl NodeError {
+    /// The server does not know the hash that a script was called by.
+    pub(crate) fn is_noscript(&self) -> bool {
+        matches!(self, Self::Failed(reason) if reason.starts_with("NOSCRIPT"))
+    }
+}
 
 impl From<&str> for NodeError {
     fn from(reason: &str) -> Self {
-        Self(reason.into())
+        Self::Failed(reason.into())
     }
 }
 

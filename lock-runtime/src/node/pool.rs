@@ -30,9 +30,18 @@ pub(crate) struct Target {
     pub(crate) address: Address,
     pub(crate) login: RedisConnectionInfo,
     pub(crate) node_timeout: Duration,
+    /// How long a server is kept out that has restarted. `None`: not at all.
+    pub(crate) max_ttl: Option<Duration>,
+    /// The key under which a server remembers in which life it had a vote.
+    pub(crate) marker: String,
 }
 
 impl Target {
+    /// The marker's key, where servers are kept out.
+    pub(super) fn marker(&self) -> Option<&str> {
+        self.max_ttl.is_some().then_some(self.marker.as_str())
+    }
+
     /// How long making a connection may take, and how long one may be silent before it is given up.
     pub(super) fn patience(&self) -> Duration {
         self.node_timeout
@@ -112,7 +121,7 @@ impl Slot {
         }
         match known {
             State::Ready(link) => Ok(link),
-            State::Down(reason) => Err(NodeError(reason)),
+            State::Down(reason) => Err(NodeError::Failed(reason)),
             State::Connecting => Err("not connected yet".into()),
         }
     }
@@ -157,7 +166,10 @@ async fn serve(target: &Target, opened: Opened, state: &watch::Sender<State>) {
     let probe = pin!(link.probe(target.patience(), || {
         state.send_modify(|_| {});
     }));
-    let unused = pin!(state.closed());
+    // Ends when nobody is left who could use the connection.
+    let remind = pin!(link.remind(target));
+    let closed = pin!(state.closed());
+    let unused = select(closed, remind);
     let reason = match select(select(driver, probe), unused).await {
         Either::Left((Either::Left(_), _)) => "connection closed",
         Either::Left((Either::Right(_), _)) => {

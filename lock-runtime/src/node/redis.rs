@@ -4,13 +4,17 @@
 //! TTL in milliseconds; so services in other languages can share a lock.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 
+use super::link::Link;
 use super::pool::Slot;
-use super::{Acquired, Ask, Holder, Limit, Node, NodeError, Owner, Released, Reply, Return};
+use super::{
+    Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
+    Return, Standing,
+};
 
 pub(crate) use super::pool::Target;
 pub(crate) use super::wire::Address;
@@ -21,12 +25,40 @@ pub(super) struct Script {
     hash: LazyLock<String>,
 }
 
-pub(super) static RELEASE: Script = Script {
-    source: include_str!("scripts/release.lua"),
-    hash: LazyLock::new(|| redis::Script::new(RELEASE.source).get_hash().to_owned()),
-};
+impl Script {
+    /// Calls it. A second call is only made if `still` agrees, as it comes behind what was sent since the first.
+    async fn call(
+        &self,
+        link: &Link,
+        limit: &Limit,
+        first: &OnceLock<Cmd>,
+        with: impl Fn(&str, &str) -> Cmd,
+        still: impl Fn() -> bool,
+    ) -> Result<Value, NodeError> {
+        let by_hash = first.get_or_init(|| with("EVALSHA", &self.hash));
+        match link.send(by_hash, limit).await {
+            Err(error) if error.is_noscript() && still() => {
+                link.send(&with("EVAL", self.source), limit).await
+            }
+            answer => answer,
+        }
+    }
+}
 
-const ACQUIRE: &str = include_str!("scripts/acquire.lua");
+macro_rules! script {
+    ($name:ident, $file:literal) => {
+        pub(super) static $name: Script = Script {
+            source: include_str!(concat!("scripts/", $file)),
+            hash: LazyLock::new(|| redis::Script::new($name.source).get_hash().to_owned()),
+        };
+    };
+}
+
+script!(ACQUIRE, "acquire.lua");
+script!(ACQUIRE_FENCED, "acquire_fenced.lua");
+script!(EXTEND, "extend.lua");
+script!(RAISE, "raise.lua");
+script!(RELEASE, "release.lua");
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -70,20 +102,67 @@ impl Node for RedisNode {
 
     fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
-            let link = self.slot(&ask.key).trusted(&ask.limit).await?;
-            let by_script;
-            let command = if link.set_nx_get {
-                ask.command.get_or_init(|| set_nx_get(&ask))
-            } else {
-                by_script = set_by_script(&ask);
-                &by_script
-            };
+            let limit = &ask.limit;
+            let link = self.slot(&ask.key).trusted(limit).await?;
+            link.votes()?;
             if !ask.commit(position) {
                 return Err("decided without it".into());
             }
-            match link.send(command, &ask.limit).await? {
-                Value::Nil => Ok(Acquired::Granted),
+            let still = || ask.commit(position);
+            let answer = if let Some(fence) = &ask.fence {
+                let with = |name: &str, script: &str| acquire_fenced(name, script, &ask, fence);
+                let call = ACQUIRE_FENCED.call(&link, limit, &ask.command, with, still);
+                call.await?
+            } else if link.set_nx_get {
+                let command = ask.command.get_or_init(|| set_nx_get(&ask));
+                link.send(command, limit).await?
+            } else {
+                let with = |name: &str, script: &str| acquire(name, script, &ask);
+                let own = OnceLock::new();
+                ACQUIRE.call(&link, limit, &own, with, still).await?
+            };
+            match answer {
+                Value::Nil => Ok(Acquired::Granted(0)),
+                Value::Int(stored) => u64::try_from(stored)
+                    .map(Acquired::Granted)
+                    .map_err(|_| unexpected(&answer)),
                 Value::BulkString(owner) => Ok(Acquired::found(&owner, ask.token)),
+                answer => Err(unexpected(&answer)),
+            }
+        })
+    }
+
+    /// Sent to a node without a vote too, so that the lock is there when it has it again; but its answer does not count.
+    fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
+        Box::pin(async move {
+            let limit = &extension.limit;
+            let link = self.slot(&extension.key).trusted(limit).await?;
+            if !extension.commit(position) {
+                return Err("the lease has ended".into());
+            }
+            let with = |name: &str, script: &str| extend(name, script, &extension);
+            let still = || extension.commit(position);
+            let call = EXTEND.call(&link, limit, &extension.command, with, still);
+            let answer = call.await?;
+            link.votes()?;
+            match answer {
+                Value::Int(1) => Ok(Acquired::Granted(0)),
+                Value::BulkString(owner) => Ok(Acquired::found(&owner, extension.token)),
+                answer => Err(unexpected(&answer)),
+            }
+        })
+    }
+
+    fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64> {
+        Box::pin(async move {
+            let link = self.slot(&raise.key).trusted(&raise.limit).await?;
+            let with = |name: &str, script: &str| raise_fence(name, script, &raise);
+            let call = RAISE.call(&link, &raise.limit, &raise.command, with, || true);
+            match call.await? {
+                Value::Int(-1) => Err("the lock is not ours there".into()),
+                Value::Int(stored) => {
+                    u64::try_from(stored).map_err(|_| "unexpected fencing token".into())
+                }
                 answer => Err(unexpected(&answer)),
             }
         })
@@ -93,16 +172,9 @@ impl Node for RedisNode {
         Box::pin(async move {
             let limit = &give_back.limit;
             let link = self.slot(&give_back.key).any(limit).await?;
-            let by_hash = || release("EVALSHA", &RELEASE.hash, &give_back);
-            let command = give_back.command.get_or_init(by_hash);
-            let answer = match link.send(command, limit).await {
-                Err(NodeError(reason)) if reason.starts_with("NOSCRIPT") => {
-                    let by_text = release("EVAL", RELEASE.source, &give_back);
-                    link.send(&by_text, limit).await?
-                }
-                answer => answer?,
-            };
-            match answer {
+            let with = |name: &str, script: &str| release(name, script, &give_back);
+            let call = RELEASE.call(&link, limit, &give_back.command, with, || true);
+            match call.await? {
                 Value::Int(1) => Ok(Released::Done),
                 Value::Int(0) => Ok(Released::NotOurs),
                 answer => Err(unexpected(&answer)),
@@ -113,6 +185,7 @@ impl Node for RedisNode {
     fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>> {
         Box::pin(async move {
             let link = self.slot(&key).trusted(&limit).await?;
+            link.votes()?;
             let mut questions = redis::pipe();
             questions.cmd("GET").arg(&*key);
             questions.cmd("PTTL").arg(&*key);
@@ -122,7 +195,9 @@ impl Node for RedisNode {
                     owner: Owner(owner.as_slice().into()),
                     remaining: u64::try_from(*millis).ok().map(Duration::from_millis),
                 })),
-                answers => Err(NodeError(format!("unexpected answer: {answers:?}").into())),
+                answers => Err(NodeError::Failed(
+                    format!("unexpected answer: {answers:?}").into(),
+                )),
             }
         })
     }
@@ -131,6 +206,20 @@ impl Node for RedisNode {
         Box::pin(async move {
             let link = self.slot("").trusted(&limit).await?;
             link.send(&redis::cmd("PING"), &limit).await.map(drop)
+        })
+    }
+
+    fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
+        Box::pin(async move {
+            let link = self.slot("").trusted(&limit).await?;
+            link.ask_standing(&self.target, &limit).await
+        })
+    }
+
+    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()> {
+        Box::pin(async move {
+            let link = self.slot("").trusted(&limit).await?;
+            link.admit(&self.target, &limit).await
         })
     }
 }
@@ -142,12 +231,43 @@ fn set_nx_get(ask: &Ask) -> Cmd {
     command
 }
 
-/// The same for servers that cannot. Never by the script's hash: a second try, with its text, could be executed after the
-/// release.
-fn set_by_script(ask: &Ask) -> Cmd {
-    let mut command = command("EVAL", &ask.key);
-    command.arg(ACQUIRE).arg(1).arg(&*ask.key);
+fn acquire(name: &str, script: &str, ask: &Ask) -> Cmd {
+    let mut command = command(name, &ask.key);
+    command.arg(script).arg(1).arg(&*ask.key);
     command.arg(ask.token.as_bytes()).arg(whole_millis(ask.ttl));
+    command
+}
+
+fn acquire_fenced(name: &str, script: &str, ask: &Ask, fence: &Fence) -> Cmd {
+    let mut command = command(name, &ask.key);
+    command.arg(script).arg(2).arg(&*ask.key).arg(&*fence.key);
+    command.arg(ask.token.as_bytes()).arg(whole_millis(ask.ttl));
+    command.arg(fence.token).arg(whole_millis(fence.ttl));
+    command
+}
+
+fn extend(name: &str, script: &str, extension: &Extension) -> Cmd {
+    let fence = extension.fence.as_ref();
+    let mut command = command(name, &extension.key);
+    command.arg(script).arg(1 + u8::from(fence.is_some()));
+    command.arg(&*extension.key);
+    if let Some(fence) = fence {
+        command.arg(&*fence.key);
+    }
+    command.arg(extension.token.as_bytes());
+    command.arg(whole_millis(extension.ttl));
+    if let Some(fence) = fence {
+        command.arg(fence.token).arg(whole_millis(fence.ttl));
+    }
+    command
+}
+
+fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
+    let fence = &raise.fence;
+    let mut command = command(name, &raise.key);
+    command.arg(script).arg(2).arg(&*raise.key).arg(&*fence.key);
+    command.arg(raise.token.as_bytes());
+    command.arg(fence.token).arg(whole_millis(fence.ttl));
     command
 }
 
@@ -176,7 +296,7 @@ fn whole_millis(duration: Duration) -> u64 {
 }
 
 fn unexpected(answer: &Value) -> NodeError {
-    NodeError(format!("unexpected answer: {answer:?}").into())
+    NodeError::Failed(format!("unexpected answer: {answer:?}").into())
 }
 
 #[cfg(test)]

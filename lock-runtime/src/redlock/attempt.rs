@@ -6,18 +6,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::claim::Claim;
+use super::fence::{Settled, settle};
 use super::quorum::{Ballot, Decision, Tally, quorum};
 use super::replies::Replies;
 use super::{Cause, Redlock, Refusal};
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
-use crate::node::{Acquired, Ask, NodeError, Owner};
+use crate::node::{Acquired, Ask, Fence, NodeError, Owner};
 
 /// See the [module](self).
 pub(super) struct Attempt {
     pub(super) claim: Claim,
     pub(super) tally: Tally<Owner>,
     failures: Vec<Option<NodeError>>,
+    /// What each node that granted had stored of fencing tokens.
+    fences: Vec<Option<u64>>,
     /// Nodes whose answer is still to come. None is asked twice at a time: the answer to the first request would be taken
     /// for that to the second, and a node that granted would be struck from the ledger.
     pending: Vec<bool>,
@@ -30,17 +33,20 @@ impl Attempt {
         redlock: &Arc<Redlock>,
         key: &LockKey,
         ttl: Duration,
+        fenced: bool,
     ) -> Result<Self, Refusal> {
-        let claim = Claim::new(redlock, key, ttl).map_err(|error| Refusal {
+        let mut claim = Claim::new(redlock, key, ttl).map_err(|error| Refusal {
             key: key.clone(),
             votes: Vec::new(),
             cause: Cause::NoQuorum(format!("no owner token could be drawn: {error}").into()),
         })?;
+        claim.fence = fenced.then(|| redlock.fences.propose());
         let nodes = redlock.nodes.len();
         Ok(Self {
             claim,
             tally: Tally::new(nodes),
             failures: vec![None; nodes],
+            fences: vec![None; nodes],
             pending: vec![false; nodes],
             replies: Replies::of(nodes),
         })
@@ -53,6 +59,10 @@ impl Attempt {
             key: Arc::clone(&self.claim.wire),
             token: self.claim.token,
             ttl: self.claim.ttl,
+            fence: self
+                .claim
+                .fence
+                .map(|token| Fence::of(&self.claim.wire, token, redlock.fences.ttl)),
             limit: redlock.limit(),
             ledger: Arc::clone(&self.claim.ledger),
             command: OnceLock::new(),
@@ -115,7 +125,10 @@ impl Attempt {
         };
         self.pending[node] = false;
         let ballot = match answer {
-            Ok(Acquired::Granted) => Ballot::Granted,
+            Ok(Acquired::Granted(fence)) => {
+                self.fences[node] = Some(fence);
+                Ballot::Granted
+            }
             Ok(Acquired::Held(owner)) => {
                 self.claim.ledger.strike(node);
                 Ballot::Held(owner)
@@ -137,12 +150,15 @@ impl Attempt {
     }
 
     /// Turns the votes into a claim or a refusal. A refused attempt releases what it has, in the background.
-    pub(super) fn conclude(
-        self,
+    pub(super) async fn conclude(
+        mut self,
         decision: Decision<Owner>,
     ) -> (Result<Claim, Refusal>, Stragglers) {
         let cause = match decision {
             Decision::Granted => {
+                if !self.settle_fence().await {
+                    return (Err(self.claim.unfenced()), Stragglers(self.replies));
+                }
                 // A node that is being connected may still be sent the request: the more have the lock, the better.
                 let in_time = self
                     .claim
@@ -184,6 +200,18 @@ impl Attempt {
         (Err(refusal), Stragglers(self.replies))
     }
 
+    /// Sees to it that a majority has stored the fencing token. Usually the grants have done it.
+    async fn settle_fence(&mut self) -> bool {
+        let Some(proposal) = self.claim.fence else {
+            return true;
+        };
+        let stored = self.fences.iter().flatten().copied();
+        match settle(proposal, stored, quorum(self.fences.len())) {
+            Settled::Accepted => true,
+            Settled::Raise(token) => self.claim.raise_fence(token).await,
+        }
+    }
+
     fn votes(&self) -> Vec<NodeVote> {
         let nodes = self.claim.redlock.nodes.iter().enumerate();
         nodes
@@ -192,10 +220,7 @@ impl Attempt {
                     Ballot::Granted => Vote::Granted,
                     Ballot::Held(_) => Vote::Busy,
                     Ballot::Free => return None,
-                    Ballot::Failed => Vote::Failed(match &self.failures[position] {
-                        Some(NodeError(reason)) => Arc::clone(reason),
-                        None => "failed".into(),
-                    }),
+                    Ballot::Failed => self.failures[position].as_ref().map(Vote::from)?,
                 };
                 Some(NodeVote {
                     node: Arc::clone(node.name()),

@@ -11,12 +11,14 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::quorum::quorum;
+use super::raise::raise;
+use super::renew::Renewal;
 use super::replies::Replies;
 use super::{Cause, Redlock, Refusal, validity};
 use crate::backoff::Backoff;
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
-use crate::node::{Ledger, NodeError, Released, Return, Token};
+use crate::node::{Fence, Ledger, NodeError, Released, Return, Token};
 
 /// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
 pub(super) const MOST_REDELIVERIES: usize = 4096;
@@ -35,6 +37,8 @@ pub(crate) struct Claim {
     /// Before the first byte left: what the lease counts from.
     pub(super) sent: Instant,
     pub(super) ledger: Arc<Ledger>,
+    /// The fencing token: proposed, and settled once the lock is ours.
+    pub(crate) fence: Option<u64>,
     /// A release before this moment leaves the lock in place until then.
     pub(crate) keep_until: Option<Instant>,
     given_back: bool,
@@ -54,6 +58,7 @@ impl Claim {
             ttl,
             sent: Instant::now(),
             ledger: Arc::default(),
+            fence: None,
             keep_until: None,
             given_back: false,
         })
@@ -64,10 +69,43 @@ impl Claim {
         validity::deadline(self.sent.into_std(), self.ttl).map(Instant::from_std)
     }
 
+    pub(crate) fn renewal(&self) -> Renewal {
+        Renewal {
+            redlock: Arc::clone(&self.redlock),
+            wire: Arc::clone(&self.wire),
+            token: self.token,
+            ttl: self.ttl,
+            ledger: Arc::clone(&self.ledger),
+            fence: self
+                .fence
+                .map(|token| Fence::of(&self.wire, token, self.redlock.fences.ttl)),
+        }
+    }
+
+    /// Has its fencing token be at least this. False: no majority stored it.
+    pub(crate) async fn raise_fence(&mut self, token: u64) -> bool {
+        if self.fence.is_none_or(|fence| fence >= token) {
+            return true;
+        }
+        let raised = raise(self, token).await;
+        self.fence = raised.or(self.fence);
+        raised.is_some()
+    }
+
     /// The refusal to give when the lock was granted too late to be of use.
     pub(crate) fn outlived(&self) -> Refusal {
         let (taken, ttl) = (self.sent.elapsed(), self.ttl);
-        let reason = format!("granted only after {taken:.1?}, too late for a TTL of {ttl:.1?}");
+        self.refusal(&format!(
+            "granted only after {taken:.1?}, too late for a TTL of {ttl:.1?}"
+        ))
+    }
+
+    /// The refusal to give when the lock was granted and its fencing token was not stored.
+    pub(crate) fn unfenced(&self) -> Refusal {
+        self.refusal("no majority of the nodes stored the fencing token")
+    }
+
+    fn refusal(&self, reason: &str) -> Refusal {
         Refusal {
             key: self.key.clone(),
             votes: Vec::new(),
@@ -164,7 +202,7 @@ impl Confirmation {
                 let vote = match answer.as_ref()? {
                     Ok(Released::Done) => Vote::Released,
                     Ok(Released::NotOurs) => Vote::NotOurs,
-                    Err(NodeError(reason)) => Vote::Failed(Arc::clone(reason)),
+                    Err(error) => Vote::from(error),
                 };
                 Some(NodeVote {
                     node: Arc::clone(node.name()),

@@ -6,18 +6,24 @@
 
 mod attempt;
 pub(crate) mod claim;
+pub(crate) mod fence;
+mod founding;
 mod order;
 mod quorum;
+mod raise;
+pub(crate) mod renew;
 mod replies;
 mod split;
 pub(crate) mod validity;
 
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
 
-use crate::error::NodeVote;
+use crate::error::{NodeVote, Vote};
 use crate::executor::Executor;
 use crate::key::LockKey;
 use crate::node::{Limit, Node};
@@ -38,7 +44,48 @@ pub(crate) struct Redlock {
     prefix: Box<str>,
     pub(crate) executor: Executor,
     pub(crate) counters: Counters,
+    fences: Fences,
     redeliveries: Semaphore,
+}
+
+/// What fencing tokens are made from.
+#[derive(Clone)]
+pub(crate) struct Fences {
+    /// For how long a node remembers one.
+    pub(crate) ttl: Duration,
+    pub(crate) clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    /// The largest that was seen.
+    seen: Arc<AtomicU64>,
+}
+
+impl Default for Fences {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(24 * 3600),
+            clock: Arc::new(SystemTime::now),
+            seen: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Fences {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fences")
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fences {
+    fn propose(&self) -> u64 {
+        let token = fence::proposal((self.clock)(), self.seen.load(Ordering::Relaxed));
+        self.note(token);
+        token
+    }
+
+    fn note(&self, token: u64) {
+        self.seen.fetch_max(token, Ordering::Relaxed);
+    }
 }
 
 /// Why a lock was not granted.
@@ -57,11 +104,20 @@ pub(crate) enum Cause {
     NoQuorum(Arc<str>),
 }
 
+impl Refusal {
+    /// Whether nodes that abstained could have made the difference.
+    fn for_abstentions(&self) -> bool {
+        let abstains = |vote: &NodeVote| matches!(vote.vote, Vote::Abstains(_));
+        matches!(self.cause, Cause::NoQuorum(_)) && self.votes.iter().any(abstains)
+    }
+}
+
 impl Redlock {
     pub(crate) fn new(
         nodes: Vec<Arc<dyn Node>>,
         node_timeout: Duration,
         prefix: &str,
+        fences: Fences,
         executor: Executor,
     ) -> Self {
         Self {
@@ -70,6 +126,7 @@ impl Redlock {
             prefix: prefix.into(),
             executor,
             counters: Counters::default(),
+            fences,
             redeliveries: Semaphore::new(claim::MOST_REDELIVERIES),
         }
     }
@@ -79,8 +136,28 @@ impl Redlock {
         self: &Arc<Self>,
         key: &LockKey,
         ttl: Duration,
+        fenced: bool,
     ) -> (Result<Claim, Refusal>, Stragglers) {
-        let mut attempt = match Attempt::new(self, key, ttl) {
+        let (taken, stragglers) = self.ask(key, ttl, fenced).await;
+        match taken {
+            // The nodes may be new, and without a vote only until somebody says so.
+            Err(refusal) if refusal.for_abstentions() && founding::found(self).await => {
+                if !stragglers.is_empty() {
+                    self.executor.spawn(stragglers.finish());
+                }
+                self.ask(key, ttl, fenced).await
+            }
+            taken => (taken, stragglers),
+        }
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        key: &LockKey,
+        ttl: Duration,
+        fenced: bool,
+    ) -> (Result<Claim, Refusal>, Stragglers) {
+        let mut attempt = match Attempt::new(self, key, ttl, fenced) {
             Ok(attempt) => attempt,
             Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
@@ -90,7 +167,7 @@ impl Redlock {
                 self.counters.split_votes.add();
                 split::settle(self, attempt).await
             }
-            decision => attempt.conclude(decision),
+            decision => attempt.conclude(decision).await,
         }
     }
 

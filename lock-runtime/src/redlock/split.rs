@@ -41,6 +41,7 @@ pub(super) async fn settle(
     first: Attempt,
 ) -> (Result<Claim, Refusal>, Stragglers) {
     let (key, ttl) = (first.claim.key.clone(), first.claim.ttl);
+    let fenced = first.claim.fence.is_some();
     let ranks = order::for_key(
         key.as_str(),
         redlock.nodes.iter().map(|node| &**node.name()),
@@ -49,21 +50,21 @@ pub(super) async fn settle(
     if has_first_node(&attempt, &ranks) {
         match lead(&mut attempt).await {
             Decision::Split => {}
-            decision => return attempt.conclude(decision),
+            decision => return attempt.conclude(decision).await,
         }
     }
     for round in 0..ROUNDS {
         redlock.executor.spawn(attempt.give_up().finish());
         sleep(pause(round)).await;
 
-        attempt = match Attempt::new(redlock, &key, ttl) {
+        attempt = match Attempt::new(redlock, &key, ttl, fenced) {
             Ok(attempt) => attempt,
             Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
         attempt.look().await;
         let gate = match attempt.tally.decide() {
             Some(decision @ (Decision::Busy(_) | Decision::NoQuorum)) => {
-                return attempt.conclude(decision);
+                return attempt.conclude(decision).await;
             }
             _ => first_free_node(&attempt, &ranks),
         };
@@ -73,12 +74,12 @@ pub(super) async fn settle(
                 attempt.ask(|_| true);
                 match lead(&mut attempt).await {
                     Decision::Split => {}
-                    decision => return attempt.conclude(decision),
+                    decision => return attempt.conclude(decision).await,
                 }
             }
         }
     }
-    attempt.conclude(Decision::Split)
+    attempt.conclude(Decision::Split).await
 }
 
 /// Asks the other nodes until somebody has a majority, or for long enough.

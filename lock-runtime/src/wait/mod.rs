@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
 use crate::error::LockError;
+use crate::hold::{Held, Hold, Keepers};
 use crate::key::LockKey;
 use crate::redlock::claim::Claim;
 use crate::redlock::{Cause, Redlock, Refusal, Stragglers};
@@ -28,6 +29,9 @@ pub(crate) struct Order {
     pub(crate) ttl: Duration,
     pub(crate) patience: Patience,
     pub(crate) hold_at_least: Duration,
+    pub(crate) extend: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +41,15 @@ pub(crate) enum Patience {
 }
 
 /// Takes all the locks, or none.
-pub(crate) async fn acquire(redlock: &Arc<Redlock>, order: Order) -> Result<Vec<Claim>, LockError> {
+pub(crate) async fn acquire(
+    redlock: &Arc<Redlock>,
+    keepers: &Arc<Keepers>,
+    order: Order,
+) -> Result<Held, LockError> {
     let key = order.keys.first().cloned();
     let (answer, result) = oneshot::channel();
-    redlock
-        .executor
-        .spawn(contend(Arc::clone(redlock), order, answer));
+    let work = contend(Arc::clone(redlock), Arc::clone(keepers), order, answer);
+    redlock.executor.spawn(work);
     result.await.unwrap_or_else(|_| {
         Err(LockError::NoQuorum {
             key: key.unwrap_or_else(|| "".into()),
@@ -55,8 +62,9 @@ pub(crate) async fn acquire(redlock: &Arc<Redlock>, order: Order) -> Result<Vec<
 
 async fn contend(
     redlock: Arc<Redlock>,
+    keepers: Arc<Keepers>,
     order: Order,
-    mut answer: oneshot::Sender<Result<Vec<Claim>, LockError>>,
+    mut answer: oneshot::Sender<Result<Held, LockError>>,
 ) {
     let started = Instant::now();
     let (least, most) = POLL;
@@ -72,8 +80,19 @@ async fn contend(
         match taken {
             Ok(claims) => {
                 redlock.counters.acquired.add();
-                // Claims that nobody is left to take are dropped here, which releases them.
-                let _ = answer.send(Ok(claims));
+                let Order {
+                    keys,
+                    ttl,
+                    max_hold,
+                    extend,
+                    ..
+                } = order;
+                let hold = Arc::new(Hold::new(&redlock, keys, ttl, max_hold, claims));
+                if extend {
+                    keepers.keep(&hold);
+                }
+                // If nobody is left to take it, it is dropped here, which releases it.
+                let _ = answer.send(Ok(Held(hold)));
                 stragglers.finish().await;
                 return;
             }
@@ -107,12 +126,15 @@ async fn take_all(
     let mut claims: Vec<Claim> = Vec::with_capacity(order.keys.len());
     let mut stragglers = Stragglers::none();
     for key in &order.keys {
-        let (taken, late) = redlock.acquire(key, order.ttl).await;
+        let (taken, late) = redlock.acquire(key, order.ttl, order.fenced).await;
         stragglers.add(late);
         match taken {
             Ok(claim) => claims.push(claim),
             Err(refusal) => return (Err(refusal), stragglers),
         }
+    }
+    if let Err(refusal) = share_fence(&mut claims).await {
+        return (Err(refusal), stragglers);
     }
     let now = Instant::now();
     // While the later ones were taken, the first ones have aged.
@@ -128,6 +150,21 @@ async fn take_all(
         claim.keep_until = keep_until;
     }
     (Ok(claims), stragglers)
+}
+
+/// Raises the fencing tokens of several locks to one that is larger than that of every earlier holder of any of them.
+async fn share_fence(claims: &mut [Claim]) -> Result<(), Refusal> {
+    let largest = |claims: &[Claim]| claims.iter().filter_map(|claim| claim.fence).max();
+    while let Some(token) = largest(claims)
+        && claims.iter().any(|claim| claim.fence != Some(token))
+    {
+        for claim in &mut *claims {
+            if !claim.raise_fence(token).await {
+                return Err(claim.unfenced());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Puts a refusal into the words of the caller.

@@ -1,0 +1,209 @@
+//! Renews what is held, whatever its holders do.
+//!
+//! One task for all holds of a manager, with a queue of due times: a hold that ends before its first renewal is due costs
+//! an entry made and an entry removed. The task runs where the protocol does, so it goes on while a body computes without
+//! yielding. If it ends, for whatever reason, all that it had to renew is lost.
+//!
+//! A manager of embedded nodes works on its callers' runtimes, and has such a task on each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::select;
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+use super::{Hold, Loss};
+use crate::backoff::between;
+use crate::executor::Executor;
+
+/// The keepers of a manager: one, or where it follows its callers one for each of their runtimes.
+#[derive(Debug, Default)]
+pub(crate) struct Keepers(Mutex<HashMap<Option<runtime::Id>, Weak<Keeper>>>);
+
+impl Keepers {
+    /// Has the hold renewed, from when a third of its TTL is over until it ends.
+    pub(crate) fn keep(&self, hold: &Arc<Hold>) {
+        let executor = &hold.redlock.executor;
+        let due = hold.acquired.checked_add(hold.ttl / 3);
+        hold.keep_by(&self.here(executor), due.unwrap_or(hold.acquired));
+    }
+
+    fn here(&self, executor: &Executor) -> Arc<Keeper> {
+        let mut keepers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = executor.place();
+        if let Some(keeper) = keepers.get(&place).and_then(Weak::upgrade) {
+            return keeper;
+        }
+        keepers.retain(|_, keeper| keeper.strong_count() > 0);
+        let keeper = Arc::new(Keeper::default());
+        keepers.insert(place, Arc::downgrade(&keeper));
+        keeper
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    queue: Mutex<Queue>,
+    sooner: Notify,
+}
+
+/// An entry of the queue: when it is due, and a number that makes it unique.
+pub(crate) type Ticket = (Instant, u64);
+
+#[derive(Debug, Default)]
+struct Queue {
+    due: BTreeMap<Ticket, Arc<Hold>>,
+    made: u64,
+    /// When the task looks next. `None`: there is no task.
+    looks: Option<Instant>,
+}
+
+impl Keeper {
+    pub(super) fn enqueue(self: &Arc<Self>, hold: Arc<Hold>, at: Instant) -> Ticket {
+        let redlock = Arc::clone(&hold.redlock);
+        let mut queue = self.queue();
+        queue.made += 1;
+        let ticket = (at, queue.made);
+        queue.due.insert(ticket, hold);
+        match queue.looks {
+            Some(looks) if looks <= at => {}
+            Some(_) => self.sooner.notify_one(),
+            None => {
+                queue.looks = Some(at);
+                let task = Task {
+                    keeper: Arc::clone(self),
+                    ended: false,
+                };
+                redlock.executor.spawn(task.run());
+            }
+        }
+        ticket
+    }
+
+    pub(super) fn forget(&self, ticket: Ticket) {
+        // Dropped only after the queue is unlocked: a hold may end with it, which is more than should happen here.
+        let forgotten = self.queue().due.remove(&ticket);
+        drop(forgotten);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is due now, and when to look again. `None`: nothing is left, and the task ends.
+    fn take_due(&self, now: Instant) -> (Vec<Arc<Hold>>, Option<Instant>) {
+        let mut queue = self.queue();
+        let later = queue.due.split_off(&(now, u64::MAX));
+        let due = std::mem::replace(&mut queue.due, later);
+        let next = queue.due.first_key_value().map(|((at, _), _)| *at);
+        queue.looks = next;
+        (due.into_values().collect(), next)
+    }
+}
+
+/// The task of a keeper. Its end is the loss of what is still in the queue.
+struct Task {
+    keeper: Arc<Keeper>,
+    /// Nothing was left to renew. From then on there may be another task.
+    ended: bool,
+}
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            let (due, next) = self.keeper.take_due(tokio::time::Instant::now().into_std());
+            for hold in due {
+                let redlock = Arc::clone(&hold.redlock);
+                let renewal = Renewing {
+                    hold: Some(hold),
+                    keeper: Arc::clone(&self.keeper),
+                };
+                redlock.executor.spawn(renewal.run());
+            }
+            let Some(next) = next else {
+                self.ended = true;
+                return;
+            };
+            let pause = pin!(sleep_until(next.into()));
+            let sooner = pin!(self.keeper.sooner.notified());
+            select(pause, sooner).await;
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let left = {
+            let mut queue = self.keeper.queue();
+            queue.looks = None;
+            std::mem::take(&mut queue.due)
+        };
+        for hold in left.into_values() {
+            hold.lose(Loss::NobodyRenews);
+        }
+    }
+}
+
+/// The renewal of one hold. If it is dropped before it has said when the next one is due, the hold is lost.
+struct Renewing {
+    hold: Option<Arc<Hold>>,
+    keeper: Arc<Keeper>,
+}
+
+impl Renewing {
+    async fn run(mut self) {
+        let Some(hold) = &self.hold else { return };
+        let asked = tokio::time::Instant::now().into_std();
+        let conclusive = hold.renew().await;
+        if let Ok(left) = hold.remaining() {
+            let next = if conclusive {
+                asked.checked_add(hold.ttl / 3)
+            } else {
+                let now = tokio::time::Instant::now().into_std();
+                now.checked_add(pause_before_retry(hold.ttl, left))
+            };
+            hold.keep_by(&self.keeper, next.unwrap_or(asked));
+        }
+        self.hold = None;
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            hold.lose(Loss::NobodyRenews);
+        }
+    }
+}
+
+/// Often enough that several tries fit into what is left, and not so often that nodes in trouble are given more of it.
+fn pause_before_retry(ttl: Duration, left: Duration) -> Duration {
+    let most = (ttl / 20).min(left / 4);
+    between(most / 2, most).clamp(Duration::from_millis(2), Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_retries_fit_into_what_is_left_of_a_lease() {
+        for ttl in [100, 1_000, 30_000, 86_400_000].map(Duration::from_millis) {
+            let mut left = ttl * 2 / 3;
+            let mut retries = 0;
+            while left > Duration::from_millis(10) && retries < 1_000 {
+                left = left.saturating_sub(pause_before_retry(ttl, left));
+                retries += 1;
+            }
+            assert!(retries >= 8, "{retries} in {ttl:?}");
+        }
+    }
+}

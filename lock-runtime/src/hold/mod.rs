@@ -1,0 +1,242 @@
+//! What is held: until when, by which claims, and how it ended.
+
+pub(crate) mod keeper;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
+
+use crate::key::LockKey;
+use crate::redlock::Redlock;
+use crate::redlock::claim::Claim;
+use crate::redlock::renew::{Renewal, Renewed};
+use keeper::{Keeper, Ticket};
+
+pub(crate) use keeper::Keepers;
+
+/// Locks that were acquired together, from their acquisition to their end.
+///
+/// It ends once, and never comes back: by its release, or by its loss.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) redlock: Arc<Redlock>,
+    pub(crate) keys: Vec<LockKey>,
+    pub(crate) ttl: Duration,
+    pub(crate) acquired: Instant,
+    /// The fencing token; of several locks the largest, which is that of all.
+    pub(crate) fence: Option<u64>,
+    /// The end of the whole hold, renewals included.
+    cap: Option<Instant>,
+    state: Mutex<State>,
+    /// The body, which is to be stopped when the hold ends.
+    body: AtomicWaker,
+    ended: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Empty once it has ended.
+    claims: Vec<Claim>,
+    /// From when on each claim must not be believed.
+    deadlines: Vec<Instant>,
+    end: Option<End>,
+    keeper: Option<(Arc<Keeper>, Ticket)>,
+}
+
+/// A hold for whoever is to use it: dropping this releases it, in the background.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) Arc<Hold>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.0.take_claims());
+    }
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Released,
+    Lost(Loss),
+}
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It was not renewed in time, or was not to be.
+    Expired,
+    /// `max_hold` is over.
+    HeldTooLong,
+    /// Somebody else has the lock on a majority.
+    Taken,
+    /// Whatever renewed it has ended.
+    NobodyRenews,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        redlock: &Arc<Redlock>,
+        keys: Vec<LockKey>,
+        ttl: Duration,
+        max_hold: Option<Duration>,
+        claims: Vec<Claim>,
+    ) -> Self {
+        let acquired = redlock.executor.now();
+        let ends = claims.iter().map(Claim::deadline);
+        let deadlines = ends
+            .map(|end| end.map_or(acquired, tokio::time::Instant::into_std))
+            .collect();
+        Self {
+            redlock: Arc::clone(redlock),
+            keys,
+            ttl,
+            acquired,
+            fence: claims.iter().filter_map(|claim| claim.fence).max(),
+            cap: max_hold.and_then(|most| acquired.checked_add(most)),
+            state: Mutex::new(State {
+                claims,
+                deadlines,
+                end: None,
+                keeper: None,
+            }),
+            body: AtomicWaker::new(),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Whether it holds this key of these nodes, as far as is known.
+    pub(crate) fn is_of(&self, redlock: &Arc<Redlock>, key: &LockKey) -> bool {
+        Arc::ptr_eq(&self.redlock, redlock) && self.keys.contains(key) && self.remaining().is_ok()
+    }
+
+    /// How much longer it may be believed.
+    ///
+    /// # Errors
+    ///
+    /// Not any more. Noticing that the time is over is what ends it: later news do not bring it back.
+    pub(crate) fn remaining(&self) -> Result<Duration, End> {
+        self.remaining_of(&mut self.state())
+    }
+
+    fn remaining_of(&self, state: &mut State) -> Result<Duration, End> {
+        if let Some(end) = state.end {
+            return Err(end);
+        }
+        let now = self.redlock.executor.now();
+        let expires = state.deadlines.iter().min().copied().unwrap_or(now);
+        let (ends, loss) = match self.cap {
+            Some(cap) if cap < expires => (cap, Loss::HeldTooLong),
+            _ => (expires, Loss::Expired),
+        };
+        match ends.checked_duration_since(now) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => Err(self.lost(state, loss)),
+        }
+    }
+
+    fn lost(&self, state: &mut State, loss: Loss) -> End {
+        self.redlock.counters.lost.add();
+        *state.end.insert(End::Lost(loss))
+    }
+
+    /// Ends it, unless it has ended.
+    pub(crate) fn lose(&self, loss: Loss) {
+        {
+            let mut state = self.state();
+            if state.end.is_none() {
+                self.lost(&mut state, loss);
+            }
+        }
+        self.body.wake();
+        self.ended.notify_waiters();
+    }
+
+    /// Ends it, and hands over the claims for their release. None the second time.
+    pub(crate) fn take_claims(&self) -> Vec<Claim> {
+        let (claims, keeper) = {
+            let mut state = self.state();
+            state.end.get_or_insert(End::Released);
+            (std::mem::take(&mut state.claims), state.keeper.take())
+        };
+        if let Some((keeper, ticket)) = keeper {
+            keeper.forget(ticket);
+        }
+        self.ended.notify_waiters();
+        claims
+    }
+
+    /// Wakes this task when it ends by other ways than the time.
+    pub(crate) fn watch(&self, context: &Context<'_>) {
+        self.body.register(context.waker());
+    }
+
+    /// Woken when it ends by other ways than the time.
+    pub(crate) fn ended(&self) -> tokio::sync::futures::Notified<'_> {
+        self.ended.notified()
+    }
+
+    /// Has it renewed from `at` on, unless it has ended.
+    pub(crate) fn keep_by(self: &Arc<Self>, keeper: &Arc<Keeper>, at: Instant) {
+        let mut state = self.state();
+        if state.end.is_none() {
+            let ticket = keeper.enqueue(Arc::clone(self), at);
+            state.keeper = Some((Arc::clone(keeper), ticket));
+        }
+    }
+
+    /// Renews all claims, and waits until it is known what came of it. False: inconclusive.
+    pub(crate) async fn renew(self: &Arc<Self>) -> bool {
+        let renewals: Vec<(Renewal, Instant)> = {
+            let state = self.state();
+            let claims = state.claims.iter().map(Claim::renewal);
+            claims.zip(state.deadlines.iter().copied()).collect()
+        };
+        let mut outcomes = Vec::with_capacity(renewals.len());
+        for (index, (renewal, until)) in renewals.into_iter().enumerate() {
+            let (told, outcome) = tokio::sync::oneshot::channel();
+            let hold = Arc::clone(self);
+            let until = tokio::time::Instant::from_std(until);
+            self.redlock
+                .executor
+                .spawn(renewal.run(until, move |renewed| {
+                    let conclusive = hold.apply(index, renewed);
+                    // The lease may have ended meanwhile, and nobody waits.
+                    let _ = told.send(conclusive);
+                }));
+            outcomes.push(outcome);
+        }
+        let mut conclusive = true;
+        for outcome in outcomes {
+            conclusive &= outcome.await.unwrap_or(false);
+        }
+        conclusive
+    }
+
+    /// A renewal counts only while the old lease does.
+    fn apply(&self, index: usize, renewed: Renewed) -> bool {
+        match renewed {
+            Renewed::Until(deadline) => {
+                let mut state = self.state();
+                if self.remaining_of(&mut state).is_ok()
+                    && let Some(known) = state.deadlines.get_mut(index)
+                {
+                    *known = deadline.into_std().max(*known);
+                }
+                true
+            }
+            Renewed::Taken => {
+                self.lose(Loss::Taken);
+                true
+            }
+            Renewed::Inconclusive => false,
+        }
+    }
+
+    /// Nothing above is left half done by a panic elsewhere.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,87 @@
+//! Under which key a lock's fencing token is remembered: one in the same hash slot, for a lock in a cluster.
+
+use std::sync::Arc;
+
+/// Slots of a cluster.
+const SLOTS: u16 = 16_384;
+
+/// The key of the fence of a lock.
+pub(crate) fn of(lock: &str) -> Arc<str> {
+    if tag(lock).is_some() {
+        // The lock's own tag comes first in the fence's key too.
+        return format!("{lock}:fence").into();
+    }
+    let tagged = format!("{{{lock}}}:fence");
+    if slot(&tagged) == slot(lock) {
+        return tagged.into();
+    }
+    // Braces that make no tag of their own and would end ours too early: some number fits, one in 16384 does by chance.
+    let fits = |number: &u32| slot(&format!("{lock}:fence:{number}")) == slot(lock);
+    let number = (0..u32::MAX).find(fits).unwrap_or(0);
+    format!("{lock}:fence:{number}").into()
+}
+
+/// What stands between the first `{` and the next `}`, if anything does: then only that is hashed.
+fn tag(key: &str) -> Option<&str> {
+    let (_, rest) = key.split_once('{')?;
+    let (tag, _) = rest.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+fn slot(key: &str) -> u16 {
+    crc16(tag(key).unwrap_or(key).as_bytes()) % SLOTS
+}
+
+/// CRC-16/XMODEM, which Redis Cluster hashes keys with.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-16/XMODEM, and slots that a server of Redis 7.0 answers to `CLUSTER KEYSLOT`.
+    #[test]
+    fn slots_are_those_of_a_server() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        for (key, expected) in [
+            ("foo", 12_182),
+            ("{foo}bar", 12_182),
+            ("{}foo", 9_500),
+            ("a{b", 13_340),
+        ] {
+            assert_eq!(slot(key), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_fence_is_where_its_lock_is_and_never_the_lock_itself() {
+        for lock in [
+            "order:1",
+            "{shop}order:1",
+            "a{b",
+            "a}b",
+            "{}x",
+            "}{",
+            "{a}{b}",
+            "x{}{y}",
+            "ключ",
+            "",
+        ] {
+            let fence = of(lock);
+            assert_eq!(slot(&fence), slot(lock), "{lock} {fence}");
+            assert_ne!(&*fence, lock);
+        }
+        assert_eq!(&*of("order:1"), "{order:1}:fence");
+        assert_eq!(&*of("{shop}order:1"), "{shop}order:1:fence");
+    }
+}

@@ -1,0 +1,44 @@
+//! The second round for a fencing token, where the first proposal was not larger than everything a majority had stored.
+
+use std::sync::{Arc, OnceLock};
+
+use super::claim::Claim;
+use super::fence::{Settled, settle};
+use super::quorum::quorum;
+use super::replies::Replies;
+use crate::node::{Fence, Raise};
+
+/// Each round proposes more than anything that was seen, so more than two are only needed while other clients propose too.
+const ROUNDS: u32 = 8;
+
+/// Has a majority store a token for a lock that is ours, from this proposal on. `None`: no majority did.
+pub(super) async fn raise(claim: &Claim, proposal: u64) -> Option<u64> {
+    let redlock = &claim.redlock;
+    let mut token = proposal;
+    for _ in 0..ROUNDS {
+        redlock.fences.note(token);
+        let raise = Arc::new(Raise {
+            key: Arc::clone(&claim.wire),
+            token: claim.token,
+            fence: Fence::of(&claim.wire, token, redlock.fences.ttl),
+            limit: redlock.limit(),
+            command: OnceLock::new(),
+        });
+        let mut replies = Replies::of(redlock.nodes.len());
+        for (position, node) in redlock.nodes.iter().enumerate() {
+            if claim.ledger.holds(position) {
+                let reply = Arc::clone(node).raise(Arc::clone(&raise));
+                replies.push(position, raise.limit.clone(), reply);
+            }
+        }
+        let mut stored = Vec::with_capacity(redlock.nodes.len());
+        while let Some((_, answer)) = replies.next().await {
+            stored.extend(answer.ok());
+        }
+        match settle(token, stored.into_iter(), quorum(redlock.nodes.len())) {
+            Settled::Accepted => return Some(token),
+            Settled::Raise(next) => token = next,
+        }
+    }
+    None
+}
