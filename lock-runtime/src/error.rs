@@ -114,9 +114,7 @@ pub enum LockError {
     },
 
     /// The lease ended while the body was running, and the body was stopped. What it did before stays done.
-    #[error(
-        "lock `{key}` was lost after {elapsed:.1?}: its lease ran out before the body had finished"
-    )]
+    #[error("lock `{key}` was lost after {elapsed:.1?}: {reason}")]
     #[non_exhaustive]
     Lost {
         /// The lock.
