@@ -311,3 +311,35 @@ fn a_renewer_that_ends_is_a_loss() {
         lease.expect("free").release().await.expect("released");
     });
 }
+
+/// A lease that is acquired while the runtime is going away is lost, and nothing waits for ever.
+#[test]
+fn a_lease_of_a_runtime_that_is_going_away_is_lost() {
+    let locks = LockManager::in_memory();
+    let (told, outcome) = std::sync::mpsc::channel();
+    struct AtTheEnd<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for AtTheEnd<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (started, running) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        let _last = AtTheEnd(|| {
+            let request = locks.lock("k").ttl(Duration::from_secs(60));
+            let tried = lock_tests::dropped_after(1, request.acquire());
+            let _ = told.send(
+                futures_util::FutureExt::now_or_never(tried)
+                    .flatten()
+                    .map(|outcome| outcome.is_ok()),
+            );
+        });
+        let _ = started.send(());
+        std::future::pending::<()>().await;
+    });
+    running.recv_timeout(DEADLINE).expect("the task runs");
+    drop(runtime);
+    let outcome = outcome.recv_timeout(DEADLINE).expect("it does not block");
+    assert_ne!(outcome, Some(true), "nobody would renew it");
+}

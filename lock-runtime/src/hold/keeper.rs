@@ -64,25 +64,29 @@ struct Queue {
 }
 
 impl Keeper {
-    pub(super) fn enqueue(self: &Arc<Self>, hold: Arc<Hold>, at: Instant) -> Ticket {
-        let redlock = Arc::clone(&hold.redlock);
+    /// Puts a hold into the queue. True: there is no task, and [`start`](Self::start) has to be called, once whatever is
+    /// locked now is unlocked.
+    pub(super) fn enqueue(&self, hold: Arc<Hold>, at: Instant) -> (Ticket, bool) {
         let mut queue = self.queue();
         queue.made += 1;
         let ticket = (at, queue.made);
         queue.due.insert(ticket, hold);
+        let sleeping = queue.looks.is_none();
         match queue.looks {
             Some(looks) if looks <= at => {}
             Some(_) => self.sooner.notify_one(),
-            None => {
-                queue.looks = Some(at);
-                let task = Task {
-                    keeper: Arc::clone(self),
-                    ended: false,
-                };
-                redlock.executor.spawn(task.run());
-            }
+            None => queue.looks = Some(at),
         }
-        ticket
+        (ticket, sleeping)
+    }
+
+    /// Starts the task. Where that is not possible any more, all in the queue are lost before this returns.
+    pub(super) fn start(self: &Arc<Self>, executor: &Executor) {
+        let task = Task {
+            keeper: Arc::clone(self),
+            ended: false,
+        };
+        executor.spawn(task.run());
     }
 
     pub(super) fn forget(&self, ticket: Ticket) {

@@ -180,10 +180,17 @@ impl Hold {
 
     /// Has it renewed from `at` on, unless it has ended.
     pub(crate) fn keep_by(self: &Arc<Self>, keeper: &Arc<Keeper>, at: Instant) {
-        let mut state = self.state();
-        if state.end.is_none() {
-            let ticket = keeper.enqueue(Arc::clone(self), at);
+        let start = {
+            let mut state = self.state();
+            if state.end.is_some() {
+                return;
+            }
+            let (ticket, start) = keeper.enqueue(Arc::clone(self), at);
             state.keeper = Some((Arc::clone(keeper), ticket));
+            start
+        };
+        if start {
+            keeper.start(&self.redlock.executor);
         }
     }
 
