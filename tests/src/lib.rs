@@ -6,6 +6,7 @@
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
 //! - [`recorder`]: who was inside when, in one process and across several
+//! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`wait`]: waiting for a condition, with a deadline
 //!
@@ -16,6 +17,7 @@ pub mod fleet;
 pub mod inspect;
 mod leash;
 mod port;
+pub mod postgres;
 pub mod processes;
 pub mod proxy;
 pub mod recorder;
@@ -24,6 +26,7 @@ pub mod wait;
 
 pub use cancel::dropped_after;
 pub use fleet::{Fleet, ready};
+pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;
 pub use server::{Disk, RedisServer};

@@ -1,6 +1,6 @@
 //! The other process in the harness's own tests.
 
-use lock_tests::{Recorder, RedisServer};
+use lock_tests::{Postgres, Recorder, RedisServer};
 use std::io::{BufRead, Lines, StdinLock, stdin};
 
 fn main() {
@@ -13,6 +13,7 @@ fn main() {
             .for_each(|line| println!("{line}")),
         ["server"] => server(input, false),
         ["paused-server"] => server(input, true),
+        ["postgres"] => postgres(input),
         ["visit", record, place, owner] => visit(input, record, place, owner),
         ref other => panic!("not a part this process can play: {other:?}"),
     }
@@ -24,6 +25,12 @@ fn server(mut input: Lines<StdinLock<'_>>, paused: bool) {
         server.pause();
     }
     println!("{}", server.name());
+    input.next();
+}
+
+fn postgres(mut input: Lines<StdinLock<'_>>) {
+    let server = Postgres::start();
+    println!("{}", server.socket().display());
     input.next();
 }
 

@@ -3,6 +3,7 @@
 mod client;
 mod fleet;
 mod peers;
+mod postgres;
 mod proxy;
 mod record;
 mod server;
