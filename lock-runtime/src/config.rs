@@ -251,6 +251,10 @@ impl LockManagerBuilder {
         let info: ConnectionInfo = url.into_connection_info().map_err(|_| {
             fault("not a node URL, such as redis://host:6379 or redis+unix:///path")
         })?;
+        let databases = 0..=i64::from(u16::MAX);
+        if !databases.contains(&info.redis_settings().db()) {
+            return Err(fault("there is no such database"));
+        }
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
             ConnectionAddr::Unix(path) if cfg!(unix) => Address::Unix(path.clone()),
@@ -258,7 +262,7 @@ impl LockManagerBuilder {
             _ => return Err(fault("this kind of address is not supported")),
         };
         Ok(Target {
-            name: info.addr().to_string().into(),
+            name: name_of(info.addr()).into(),
             address,
             login: info.redis_settings().clone(),
             node_timeout: self.node_timeout,
@@ -303,15 +307,26 @@ fn refuse_duplicates(targets: &[Planned]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A URL, or what was meant to be one, without anything that could be a user, a password or a parameter.
+/// A URL without user, password and parameters; of what cannot be read as one, nothing but the scheme.
 fn without_login(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    let rest = rest.split_once('?').map_or(rest, |(place, _)| place);
-    if scheme.is_empty() {
-        rest.to_owned()
+    const SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "unix", "http", "https"];
+    let (scheme, _) = url.split_once("://").unwrap_or_default();
+    let scheme = if SCHEMES.contains(&scheme) {
+        scheme
     } else {
-        format!("{scheme}://{rest}")
+        ""
+    };
+    match url.into_connection_info() {
+        Ok(info) => format!("{scheme}://{}", name_of(info.addr())),
+        Err(_) => format!("{scheme}://…"),
+    }
+}
+
+/// What operators call a node.
+fn name_of(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        address => address.to_string(),
     }
 }
 
@@ -338,6 +353,11 @@ mod tests {
             "rediss://user:hunter2@host:1",
             "redis://user:hun@ter2:hunter2@host:1",
             "redis+unix:///path?user=me&pass=hunter2",
+            "redis+unix:///path?user=me&pass=sec@hunter2",
+            "redis://user:hunter2",
+            "redis://user:hunter2,x@host:1",
+            "hunter2",
+            "hunter2://x",
         ] {
             let spec = format!("{:?}", NodeSpec::from(url));
             assert!(!spec.contains(secret), "{spec}");
@@ -355,7 +375,7 @@ mod tests {
         let error = build(&["redis://127.0.0.1:1", "http://user:pw@host"]).expect_err("a fault");
         assert_eq!(
             error.to_string(),
-            "node 2 (`http://host`): not a node URL, such as redis://host:6379 or redis+unix:///path"
+            "node 2 (`http://…`): not a node URL, such as redis://host:6379 or redis+unix:///path"
         );
         let error = build(&["rediss://host:1"]).expect_err("no TLS");
         assert!(error.to_string().contains("TLS"), "{error}");

@@ -138,7 +138,7 @@ pub enum LockError {
     },
 
     /// The key cannot be locked.
-    #[error("lock key {key:?} is not valid: {reason}")]
+    #[error("lock key {} is not valid: {reason}", Shortened(key))]
     #[non_exhaustive]
     InvalidKey {
         /// The key.
@@ -327,6 +327,20 @@ pub enum ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a lock manager is installed already: call install() once, before the first guarded call")]
 pub struct AlreadyInstalled;
+
+/// The beginning of a key that may be a payload by mistake.
+struct Shortened<'a>(&'a LockKey);
+
+impl fmt::Display for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 64;
+        let key = self.0.as_str();
+        match key.char_indices().nth(MOST) {
+            Some((end, _)) => write!(f, "{:?}…", &key[..end]),
+            None => write!(f, "{key:?}"),
+        }
+    }
+}
 
 /// Votes as the tail of a sentence.
 struct Listed<'a>(&'a [NodeVote]);

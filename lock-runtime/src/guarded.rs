@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
-
 use crate::error::LockError;
 use crate::hold::End;
 use crate::key::LockKey;
@@ -234,7 +232,6 @@ async fn hold<F: Future>(
         lease,
         on_lost,
         body,
-        alarm: None,
     }
     .await
 }
@@ -243,8 +240,6 @@ struct Driven<'a, F> {
     lease: &'a Arc<Lease>,
     on_lost: OnLost,
     body: Pin<&'a mut F>,
-    /// Set when the body first waits: one that never does costs no timer.
-    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl<F: Future> Future for Driven<'_, F> {
@@ -262,29 +257,19 @@ impl<F: Future> Future for Driven<'_, F> {
         match (polled, this.on_lost) {
             (Poll::Ready(output), _) => Poll::Ready(Ok(output)),
             (Poll::Pending, OnLost::Continue) => Poll::Pending,
-            (Poll::Pending, OnLost::Cancel) => this.poll_loss(cx).map(Err),
+            (Poll::Pending, OnLost::Cancel) => {
+                // Asking to be woken comes before looking, or a loss between the two would be missed.
+                this.lease.hold().watch(cx);
+                match this.lease.hold().remaining() {
+                    Ok(_) => Poll::Pending,
+                    Err(end) => Poll::Ready(Err(this.stopped(end))),
+                }
+            }
         }
     }
 }
 
 impl<F> Driven<'_, F> {
-    /// Ready when the lease is lost while the body waits.
-    fn poll_loss(&mut self, cx: &mut Context<'_>) -> Poll<LockError> {
-        self.lease.hold().watch(cx);
-        loop {
-            let left = match self.lease.hold().remaining() {
-                Ok(left) => left,
-                Err(end) => return Poll::Ready(self.stopped(end)),
-            };
-            let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(left)));
-            if alarm.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            // Renewed since it was set; or a test's paused clock ran ahead of the one that the lease is measured with.
-            self.alarm = None;
-        }
-    }
-
     fn stopped(&self, end: End) -> LockError {
         let error = self.lease.lost_error(end);
         tracing::error!(name = self.lease.name, %error, "guarded body was stopped");

@@ -4,9 +4,6 @@ use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
-use tokio::time::sleep;
-
 use crate::error::{LockError, ReleaseError};
 use crate::hold::{End, Held, Hold, Loss};
 use crate::key::LockKey;
@@ -28,6 +25,7 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(held: Held, name: &'static str) -> Self {
+        held.0.accept();
         Self { held, name }
     }
 
@@ -65,16 +63,13 @@ impl Lease {
 
     /// Waits until [`is_lost`](Self::is_lost). Cancelling it changes nothing.
     pub async fn lost(&self) {
-        loop {
-            // Listening comes before looking, or an end between the two would be missed.
-            let mut ended = pin!(self.hold().ended());
+        // Listening comes before looking, or an end between the two would be missed.
+        let mut ended = pin!(self.hold().ended());
+        ended.as_mut().enable();
+        while self.hold().remaining().is_ok() {
+            ended.as_mut().await;
+            ended.set(self.hold().ended());
             ended.as_mut().enable();
-            let Ok(left) = self.hold().remaining() else {
-                return;
-            };
-            match select(ended, pin!(sleep(left))).await {
-                Either::Left(_) | Either::Right(_) => {}
-            }
         }
     }
 

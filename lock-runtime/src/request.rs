@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::LockError;
 use crate::global;
+use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::manager::LockManager;
@@ -67,7 +68,7 @@ impl LockRequest {
     }
 
     /// How long to wait for a lock that is busy, or for nodes that do not answer. Default: one try. The last try is made
-    /// when the time is over, so the answer may come later by one `node_timeout`.
+    /// when the time is over, so the answer may come later: by one `node_timeout`, or where votes are split by up to twelve.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.patience = Patience::For(wait);
         self
@@ -135,7 +136,7 @@ impl LockRequest {
             None => global::installed()?,
         };
         let order = self.checked(manager.max_ttl)?;
-        for key in &order.keys {
+        for key in &order.terms.keys {
             if let Some(lease) = running::find(|lease| lease.hold().is_of(&manager.redlock, key)) {
                 return Err(LockError::AlreadyHeld {
                     key: key.clone(),
@@ -144,7 +145,12 @@ impl LockRequest {
             }
         }
         let held = wait::acquire(&manager.redlock, &manager.keepers, order).await?;
-        Ok(Lease::new(held, name))
+        let lease = Lease::new(held, name);
+        match lease.hold().remaining() {
+            Ok(_) => Ok(lease),
+            // It came in time, and this task was not run until it was over.
+            Err(end) => Err(lease.lost_error(end)),
+        }
     }
 
     /// What is asked for, if it can be.
@@ -196,13 +202,15 @@ impl LockRequest {
             )));
         }
         Ok(Order {
-            keys: self.keys,
-            ttl,
+            terms: Terms {
+                keys: self.keys,
+                ttl,
+                hold_at_least: self.hold_at_least,
+                extend: self.extend,
+                max_hold: self.max_hold,
+                fenced: self.fenced,
+            },
             patience: self.patience,
-            hold_at_least: self.hold_at_least,
-            extend: self.extend,
-            max_hold: self.max_hold,
-            fenced: self.fenced,
         })
     }
 }
@@ -234,7 +242,7 @@ mod tests {
         }
         for millis in 3..=1000 {
             let ttl = Duration::from_millis(millis);
-            assert_eq!(ask(ttl).expect("a TTL").ttl, ttl);
+            assert_eq!(ask(ttl).expect("a TTL").terms.ttl, ttl);
         }
     }
 
@@ -245,7 +253,7 @@ mod tests {
             .ttl(Duration::from_secs(1))
             .checked(MAX_TTL)
             .expect("an order");
-        assert_eq!(order.keys, ["a".into(), "b".into()]);
+        assert_eq!(order.terms.keys, ["a".into(), "b".into()]);
     }
 
     #[test]

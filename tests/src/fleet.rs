@@ -61,14 +61,16 @@ impl Fleet {
         self.urls().join(",")
     }
 
-    /// A builder that has every node, in the order of [`Self::urls`].
+    /// A builder that has every node, in the order of [`Self::urls`]. Nodes may take longer to answer than they may by
+    /// default: these machines are busy, and slow is not what most tests are about.
     pub fn builder(&self) -> LockManagerBuilder {
+        let patient = LockManager::builder().node_timeout(Duration::from_secs(1));
         self.urls()
             .into_iter()
-            .fold(LockManager::builder(), LockManagerBuilder::node)
+            .fold(patient, LockManagerBuilder::node)
     }
 
-    /// A manager of every node, with the runtime's defaults and clients of its own: one replica of a service.
+    /// A manager of every node, with clients of its own: one replica of a service.
     pub fn manager(&self) -> LockManager {
         self.builder()
             .build()

@@ -1,8 +1,8 @@
-//! Renews what is held, whatever its holders do.
+//! Renews what is held, whatever its holders do, and tells them when its time is over.
 //!
 //! One task for all holds of a manager, with a queue of due times: a hold that ends before its first renewal is due costs
 //! an entry made and an entry removed. The task runs where the protocol does, so it goes on while a body computes without
-//! yielding. If it ends, for whatever reason, all that it had to renew is lost.
+//! yielding, and a body needs no timer of its own. If the task ends, for whatever reason, all that it had to renew is lost.
 //!
 //! A manager of embedded nodes works on its callers' runtimes, and has such a task on each.
 
@@ -25,11 +25,10 @@ use crate::executor::Executor;
 pub(crate) struct Keepers(Mutex<HashMap<Option<runtime::Id>, Weak<Keeper>>>);
 
 impl Keepers {
-    /// Has the hold renewed, from when a third of its TTL is over until it ends.
+    /// Looks after the hold until it ends.
     pub(crate) fn keep(&self, hold: &Arc<Hold>) {
-        let executor = &hold.redlock.executor;
-        let due = hold.acquired.checked_add(hold.ttl / 3);
-        hold.keep_by(&self.here(executor), due.unwrap_or(hold.acquired));
+        let keeper = self.here(&hold.redlock.executor);
+        keep_on(&keeper, hold, hold.ttl / 3);
     }
 
     fn here(&self, executor: &Executor) -> Arc<Keeper> {
@@ -42,6 +41,18 @@ impl Keepers {
         let keeper = Arc::new(Keeper::default());
         keepers.insert(place, Arc::downgrade(&keeper));
         keeper
+    }
+}
+
+/// Has the hold looked at again when its renewal is due, and at its end in any case.
+fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
+    match hold.remaining() {
+        Ok(left) => {
+            let pause = if hold.extend { left.min(renewal) } else { left };
+            let now = hold.redlock.executor.now();
+            hold.keep_by(keeper, now.checked_add(pause).unwrap_or(now));
+        }
+        Err(_) => hold.announce_end(),
     }
 }
 
@@ -156,7 +167,7 @@ impl Drop for Task {
     }
 }
 
-/// The renewal of one hold. If it is dropped before it has said when the next one is due, the hold is lost.
+/// Looking at one hold that is due. If this is dropped before it has said when to look again, the hold is lost.
 struct Renewing {
     hold: Option<Arc<Hold>>,
     keeper: Arc<Keeper>,
@@ -165,17 +176,12 @@ struct Renewing {
 impl Renewing {
     async fn run(mut self) {
         let Some(hold) = &self.hold else { return };
-        let asked = tokio::time::Instant::now().into_std();
-        let conclusive = hold.renew().await;
-        if let Ok(left) = hold.remaining() {
-            let next = if conclusive {
-                asked.checked_add(hold.ttl / 3)
-            } else {
-                let now = tokio::time::Instant::now().into_std();
-                now.checked_add(pause_before_retry(hold.ttl, left))
-            };
-            hold.keep_by(&self.keeper, next.unwrap_or(asked));
+        let mut next = hold.ttl / 3;
+        if hold.extend && hold.remaining().is_ok() && !hold.renew().await {
+            let left = hold.remaining().unwrap_or_default();
+            next = pause_before_retry(hold.ttl, left);
         }
+        keep_on(&self.keeper, hold, next);
         self.hold = None;
     }
 }

@@ -25,11 +25,14 @@ pub(crate) struct Hold {
     pub(crate) redlock: Arc<Redlock>,
     pub(crate) keys: Vec<LockKey>,
     pub(crate) ttl: Duration,
+    pub(crate) extend: bool,
     pub(crate) acquired: Instant,
     /// The fencing token; of several locks the largest, which is that of all.
     pub(crate) fence: Option<u64>,
     /// The end of the whole hold, renewals included.
     cap: Option<Instant>,
+    /// A release before leaves the locks in place until then.
+    keep_until: Option<Instant>,
     state: Mutex<State>,
     /// The body, which is to be stopped when the hold ends.
     body: AtomicWaker,
@@ -44,6 +47,18 @@ struct State {
     deadlines: Vec<Instant>,
     end: Option<End>,
     keeper: Option<(Arc<Keeper>, Ticket)>,
+}
+
+/// How locks are to be held.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
+    pub(crate) keys: Vec<LockKey>,
+    pub(crate) ttl: Duration,
+    pub(crate) hold_at_least: Duration,
+    pub(crate) extend: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) fenced: bool,
 }
 
 /// A hold for whoever is to use it: dropping this releases it, in the background.
@@ -77,25 +92,22 @@ pub(crate) enum Loss {
 }
 
 impl Hold {
-    pub(crate) fn new(
-        redlock: &Arc<Redlock>,
-        keys: Vec<LockKey>,
-        ttl: Duration,
-        max_hold: Option<Duration>,
-        claims: Vec<Claim>,
-    ) -> Self {
+    pub(crate) fn new(redlock: &Arc<Redlock>, terms: Terms, claims: Vec<Claim>) -> Self {
         let acquired = redlock.executor.now();
         let ends = claims.iter().map(Claim::deadline);
         let deadlines = ends
             .map(|end| end.map_or(acquired, tokio::time::Instant::into_std))
             .collect();
+        let keep = Some(terms.hold_at_least).filter(|keep| !keep.is_zero());
         Self {
             redlock: Arc::clone(redlock),
-            keys,
-            ttl,
+            keys: terms.keys,
+            ttl: terms.ttl,
+            extend: terms.extend,
             acquired,
             fence: claims.iter().filter_map(|claim| claim.fence).max(),
-            cap: max_hold.and_then(|most| acquired.checked_add(most)),
+            cap: terms.max_hold.and_then(|most| acquired.checked_add(most)),
+            keep_until: keep.and_then(|keep| acquired.checked_add(keep)),
             state: Mutex::new(State {
                 claims,
                 deadlines,
@@ -104,6 +116,15 @@ impl Hold {
             }),
             body: AtomicWaker::new(),
             ended: Notify::new(),
+        }
+    }
+
+    /// Somebody is there to use it. Before, a release frees the locks at once, whatever they were to be kept for: nobody
+    /// has run.
+    pub(crate) fn accept(&self) {
+        let keep_until = self.keep_until.map(tokio::time::Instant::from_std);
+        for claim in &mut self.state().claims {
+            claim.keep_until = keep_until;
         }
     }
 
@@ -150,6 +171,11 @@ impl Hold {
                 self.lost(&mut state, loss);
             }
         }
+        self.announce_end();
+    }
+
+    /// Wakes whoever is to know that it has ended.
+    pub(crate) fn announce_end(&self) {
         self.body.wake();
         self.ended.notify_waiters();
     }
@@ -168,12 +194,12 @@ impl Hold {
         claims
     }
 
-    /// Wakes this task when it ends by other ways than the time.
+    /// Wakes this task when it is lost.
     pub(crate) fn watch(&self, context: &Context<'_>) {
         self.body.register(context.waker());
     }
 
-    /// Woken when it ends by other ways than the time.
+    /// Woken when it ends.
     pub(crate) fn ended(&self) -> tokio::sync::futures::Notified<'_> {
         self.ended.notified()
     }

@@ -165,17 +165,21 @@ impl Link {
         ))
     }
 
-    /// Waits for doubt, and asks. Returns when the connection is to be given up.
+    /// Asks when there is doubt, and when it has been a while: a connection that something on the way has forgotten is
+    /// found before a request needs it. Returns when the connection is to be given up.
     pub(super) async fn probe(&self, patience: Duration, trusted_again: impl Fn()) {
+        const A_WHILE: Duration = Duration::from_secs(5);
         loop {
-            self.doubt.notified().await;
+            // Either is a reason to ask.
+            let _ = timeout(A_WHILE, self.doubt.notified()).await;
             let mut connection = self.connection.clone();
             let ping = redis::cmd("PING");
             match timeout(patience, connection.send_packed_command(&ping)).await {
-                Ok(Ok(_)) => {
+                Ok(Ok(_)) if self.doubted_since().is_some() => {
                     self.set_doubted(None);
                     trusted_again();
                 }
+                Ok(Ok(_)) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
         }

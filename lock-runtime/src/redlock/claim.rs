@@ -136,7 +136,9 @@ impl Claim {
         let (asked, others): (Vec<_>, Vec<_>) =
             (0..self.redlock.nodes.len()).partition(|&node| self.ledger.holds(node));
         for node in others {
-            work.confirmation.answers[node] = Some(Ok(Released::NotOurs));
+            let never =
+                NodeError::from("it was not asked for the lock, or had given it to somebody else");
+            work.confirmation.answers[node] = Some(Err(never));
         }
         let asked = work.tell_at_once(asked);
         if asked.is_empty() {
@@ -263,12 +265,17 @@ impl Release {
 
     async fn run(mut self, asked: Vec<usize>) {
         let gone = Instant::now().checked_add(self.ttl);
-        let mut unreached = self.tell(asked).await;
+        let redlock = Arc::clone(&self.redlock);
+        let mut unreached = {
+            let Ok(_turn) = redlock.releases.acquire().await else {
+                return;
+            };
+            self.tell(asked).await
+        };
         self.report();
         if unreached.is_empty() {
             return;
         }
-        let redlock = Arc::clone(&self.redlock);
         let Ok(_permit) = redlock.redeliveries.try_acquire() else {
             redlock.counters.releases_abandoned.add();
             return;

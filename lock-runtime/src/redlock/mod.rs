@@ -45,8 +45,15 @@ pub(crate) struct Redlock {
     pub(crate) executor: Executor,
     pub(crate) counters: Counters,
     fences: Fences,
+    pub(crate) attempts: Semaphore,
+    releases: Semaphore,
     redeliveries: Semaphore,
 }
+
+/// How many attempts, and how many releases, are under way at a time. The others wait for their turn: otherwise a burst
+/// of them would be a queue in this process, the time in it would be taken for the silence of the nodes, and a request
+/// could find no place in a connection's queue and be overtaken by its release.
+const MOST_AT_A_TIME: usize = 256;
 
 /// What fencing tokens are made from.
 #[derive(Clone)]
@@ -127,6 +134,8 @@ impl Redlock {
             executor,
             counters: Counters::default(),
             fences,
+            attempts: Semaphore::new(MOST_AT_A_TIME),
+            releases: Semaphore::new(MOST_AT_A_TIME),
             redeliveries: Semaphore::new(claim::MOST_REDELIVERIES),
         }
     }

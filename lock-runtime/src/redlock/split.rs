@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
@@ -20,6 +20,9 @@ use super::quorum::{Ballot, Decision, quorum};
 use super::{Redlock, Refusal, order};
 use crate::backoff::between;
 use crate::node::Owner;
+
+/// For how many times the node timeout a contender looks or asks again at the most.
+const PATIENCE: u32 = 10;
 
 /// How often a contender looks or asks again before the lock counts as busy.
 const ROUNDS: u32 = 24;
@@ -46,14 +49,20 @@ pub(super) async fn settle(
         key.as_str(),
         redlock.nodes.iter().map(|node| &**node.name()),
     );
+    let until = Instant::now() + redlock.node_timeout.saturating_mul(PATIENCE).min(ttl);
+    let mut refusing = Refusing::default();
     let mut attempt = first;
     if has_first_node(&attempt, &ranks) {
-        match lead(&mut attempt).await {
+        match lead(&mut attempt, until).await {
             Decision::Split => {}
             decision => return attempt.conclude(decision).await,
         }
     }
     for round in 0..ROUNDS {
+        if until <= Instant::now() {
+            break;
+        }
+        refusing.note(&attempt);
         redlock.executor.spawn(attempt.give_up().finish());
         sleep(pause(round)).await;
 
@@ -66,13 +75,13 @@ pub(super) async fn settle(
             Some(decision @ (Decision::Busy(_) | Decision::NoQuorum)) => {
                 return attempt.conclude(decision).await;
             }
-            _ => first_free_node(&attempt, &ranks),
+            _ => first_free_node(&attempt, &ranks, &refusing),
         };
         if let Some(gate) = gate {
             attempt.ask(|node| node == gate);
             if attempt.granted_by(gate).await {
                 attempt.ask(|_| true);
-                match lead(&mut attempt).await {
+                match lead(&mut attempt, until).await {
                     Decision::Split => {}
                     decision => return attempt.conclude(decision).await,
                 }
@@ -83,10 +92,10 @@ pub(super) async fn settle(
 }
 
 /// Asks the other nodes until somebody has a majority, or for long enough.
-async fn lead(attempt: &mut Attempt) -> Decision<Owner> {
+async fn lead(attempt: &mut Attempt, until: Instant) -> Decision<Owner> {
     for round in 0..LEAD_ROUNDS {
         match attempt.decide().await {
-            Decision::Split => {}
+            Decision::Split if Instant::now() < until => {}
             decision => return decision,
         }
         sleep(pause(round)).await;
@@ -95,9 +104,21 @@ async fn lead(attempt: &mut Attempt) -> Decision<Owner> {
     attempt.decide().await
 }
 
+/// Nodes that answer to a look and do not grant, because they are out of memory, say.
+#[derive(Default)]
+struct Refusing(Vec<usize>);
+
+impl Refusing {
+    fn note(&mut self, attempt: &Attempt) {
+        self.0.extend(attempt.tally.nodes_saying(&Ballot::Failed));
+    }
+}
+
 /// The first node in rank that nobody has, if there are enough such nodes for a majority.
-fn first_free_node(seen: &Attempt, ranks: &[usize]) -> Option<usize> {
-    let free = |node: &usize| seen.tally.ballot(*node) == Some(&Ballot::Free);
+fn first_free_node(seen: &Attempt, ranks: &[usize], refusing: &Refusing) -> Option<usize> {
+    let free = |node: &usize| {
+        seen.tally.ballot(*node) == Some(&Ballot::Free) && !refusing.0.contains(node)
+    };
     let mut nodes = ranks.iter().copied().filter(free);
     let first = nodes.next()?;
     (nodes.count() + 1 >= quorum(ranks.len())).then_some(first)

@@ -13,8 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
 use crate::error::LockError;
-use crate::hold::{Held, Hold, Keepers};
-use crate::key::LockKey;
+use crate::hold::{Held, Hold, Keepers, Terms};
 use crate::redlock::claim::Claim;
 use crate::redlock::{Cause, Redlock, Refusal, Stragglers};
 
@@ -24,14 +23,8 @@ const POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mil
 /// What is wanted, and was found to be possible.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
-    pub(crate) keys: Vec<LockKey>,
-    pub(crate) ttl: Duration,
+    pub(crate) terms: Terms,
     pub(crate) patience: Patience,
-    pub(crate) hold_at_least: Duration,
-    pub(crate) extend: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) fenced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +39,7 @@ pub(crate) async fn acquire(
     keepers: &Arc<Keepers>,
     order: Order,
 ) -> Result<Held, LockError> {
-    let key = order.keys.first().cloned();
+    let key = order.terms.keys.first().cloned();
     let (answer, result) = oneshot::channel();
     let work = contend(Arc::clone(redlock), Arc::clone(keepers), order, answer);
     redlock.executor.spawn(work);
@@ -76,21 +69,17 @@ async fn contend(
     };
     while !answer.is_closed() {
         let time_is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
-        let (taken, stragglers) = take_all(&redlock, &order).await;
+        let (taken, stragglers) = {
+            let Ok(_turn) = redlock.attempts.acquire().await else {
+                return;
+            };
+            take_all(&redlock, &order).await
+        };
         match taken {
             Ok(claims) => {
                 redlock.counters.acquired.add();
-                let Order {
-                    keys,
-                    ttl,
-                    max_hold,
-                    extend,
-                    ..
-                } = order;
-                let hold = Arc::new(Hold::new(&redlock, keys, ttl, max_hold, claims));
-                if extend {
-                    keepers.keep(&hold);
-                }
+                let hold = Arc::new(Hold::new(&redlock, order.terms, claims));
+                keepers.keep(&hold);
                 // If nobody is left to take it, it is dropped here, which releases it.
                 let _ = answer.send(Ok(Held(hold)));
                 stragglers.finish().await;
@@ -123,10 +112,12 @@ async fn take_all(
     redlock: &Arc<Redlock>,
     order: &Order,
 ) -> (Result<Vec<Claim>, Refusal>, Stragglers) {
-    let mut claims: Vec<Claim> = Vec::with_capacity(order.keys.len());
+    let mut claims: Vec<Claim> = Vec::with_capacity(order.terms.keys.len());
     let mut stragglers = Stragglers::none();
-    for key in &order.keys {
-        let (taken, late) = redlock.acquire(key, order.ttl, order.fenced).await;
+    for key in &order.terms.keys {
+        let (taken, late) = redlock
+            .acquire(key, order.terms.ttl, order.terms.fenced)
+            .await;
         stragglers.add(late);
         match taken {
             Ok(claim) => claims.push(claim),
@@ -144,10 +135,6 @@ async fn take_all(
     {
         let refusal = late.outlived();
         return (Err(refusal), stragglers);
-    }
-    let keep_until = now.checked_add(order.hold_at_least);
-    for claim in &mut claims {
-        claim.keep_until = keep_until;
     }
     (Ok(claims), stragglers)
 }
@@ -182,7 +169,7 @@ async fn explain(
             LockError::Busy {
                 key,
                 elapsed: started.elapsed(),
-                retry_after: remaining.unwrap_or(order.ttl),
+                retry_after: remaining.unwrap_or(order.terms.ttl),
                 votes,
             }
         }

@@ -9,7 +9,9 @@ const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let locks = LockManager::from_env().expect("LOCK_NODES lists the nodes");
+    let nodes = std::env::var("LOCK_NODES").expect("LOCK_NODES lists the nodes");
+    let patient = LockManager::builder().node_timeout(Duration::from_secs(5));
+    let locks = patient.nodes(&nodes).build().expect("they can be used");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["count", owner, rounds, record, counter] => {

@@ -1,0 +1,338 @@
+//! What is on its way between clients and servers.
+//!
+//! A client runs ahead of the others until it next hears something, as until then nothing that the others do concerns it.
+//! So what is sent is given its times at once: when it is executed, and when the answer is heard.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use tokio::sync::oneshot;
+
+use super::chance::Chance;
+use super::recorder::Recorder;
+use super::scenario::{CALM, END, Scenario};
+use super::server::{Answer, Question};
+use crate::node::{NodeError, Token};
+
+pub(super) type Answered = Result<Answer, NodeError>;
+
+/// Something that happens at a moment.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A server executes what it was sent, if it is still in that life.
+    Execute {
+        client: usize,
+        node: usize,
+        life: usize,
+        question: Question,
+        /// When the answer is heard; `None`: never.
+        heard: Option<(u64, oneshot::Sender<Answered>)>,
+    },
+    /// A client hears an answer.
+    Deliver {
+        client: usize,
+        node: usize,
+        answer: Answered,
+        to: oneshot::Sender<Answered>,
+    },
+    /// A paused client runs again.
+    Resume { client: usize },
+}
+
+/// A client's connection to a node.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// The life of the server that it leads to.
+    life: Option<usize>,
+    /// The server was found to have a vote in this life.
+    pub(super) admitted: bool,
+    /// When it breaks.
+    breaks: Option<u64>,
+    /// When the try to connect that is being made is over.
+    connected: Option<u64>,
+    /// When the last request is executed, and the last answer heard.
+    last_executed: u64,
+    last_heard: u64,
+}
+
+/// What is known of a client from outside.
+#[derive(Debug, Default)]
+pub(super) struct Outside {
+    /// When it hears something.
+    due: Vec<u64>,
+    /// When it is paused next, and until when.
+    pub(super) pause: Option<(u64, u64)>,
+    planned: usize,
+    /// Until when it runs, as far as it knows.
+    pub(super) armed: u64,
+    pub(super) waker: Option<Waker>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) chance: Chance,
+    events: BTreeMap<(u64, u64), Event>,
+    made: u64,
+    pub(super) lines: Vec<Vec<Line>>,
+    pub(super) outside: Vec<Outside>,
+    pub(super) recorder: Recorder,
+    /// Whoever waits for these waits for ever.
+    unanswered: Vec<oneshot::Sender<Answered>>,
+}
+
+/// What becomes of a request.
+enum Fate {
+    Answered,
+    /// Executed, and the answer is lost without a word.
+    AnswerLost,
+    /// The connection breaks after the execution, before the answer.
+    BrokenAfter,
+    /// The connection breaks before, and the server never reads it.
+    BrokenBefore,
+    /// The connection breaks, and the server reads later what it had received, without anybody to answer to.
+    ReadLate,
+}
+
+impl Network {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let line = |_| Line::default();
+        let mut network = Self {
+            chance: Chance::new(scenario.seed, 2),
+            events: BTreeMap::new(),
+            made: 0,
+            lines: (0..scenario.clients)
+                .map(|_| (0..scenario.nodes).map(line).collect())
+                .collect(),
+            outside: (0..scenario.clients).map(|_| Outside::default()).collect(),
+            recorder: Recorder::default(),
+            unanswered: Vec::new(),
+        };
+        for client in 0..scenario.clients {
+            network.plan_pause(scenario, client, 0);
+        }
+        network
+    }
+
+    pub(super) fn push(&mut self, at: u64, event: Event) {
+        self.made += 1;
+        self.events.insert((at, self.made), event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(u64, Event)> {
+        let ((at, _), event) = self.events.pop_first()?;
+        Some((at, event))
+    }
+
+    /// Until when a client may run before it is told something.
+    pub(super) fn runs_until(&self, client: usize) -> u64 {
+        let outside = &self.outside[client];
+        let paused = outside.pause.map(|(from, _)| from);
+        outside.due.iter().copied().chain(paused).min().unwrap_or(END)
+    }
+
+    pub(super) fn heard(&mut self, client: usize, at: u64) {
+        let due = &mut self.outside[client].due;
+        if let Some(place) = due.iter().position(|due| *due == at) {
+            due.swap_remove(place);
+        }
+    }
+
+    /// The next pause of a client that runs again.
+    pub(super) fn plan_pause(&mut self, scenario: &Scenario, client: usize, now: u64) {
+        let outside = &mut self.outside[client];
+        let planned = &scenario.pauses[client][outside.planned..];
+        let passed = planned.iter().take_while(|(_, to)| *to <= now).count();
+        outside.pause = planned.get(passed).copied();
+        outside.planned += passed + usize::from(outside.pause.is_some());
+    }
+
+    /// Whether a request may be sent, and when else to look again.
+    pub(super) fn connect(
+        &mut self,
+        scenario: &Scenario,
+        client: usize,
+        node: usize,
+        now: u64,
+    ) -> Result<bool, u64> {
+        let line = &mut self.lines[client][node];
+        if line.breaks.is_some_and(|breaks| breaks <= now) {
+            line.life = None;
+        }
+        let alive = scenario.life(node, now);
+        if line.life.is_some() && line.life == alive {
+            return Ok(true);
+        }
+        line.life = None;
+        match line.connected {
+            Some(at) if at <= now => {
+                line.connected = None;
+                let reached = alive.filter(|_| !scenario.is_silent(client, node, now));
+                if reached.is_some() {
+                    *line = Line {
+                        life: reached,
+                        last_executed: now,
+                        ..Line::default()
+                    };
+                }
+                Ok(reached.is_some())
+            }
+            Some(at) => Err(at),
+            None => {
+                let at = now + self.chance.between(1, 15);
+                line.connected = Some(at);
+                Err(at)
+            }
+        }
+    }
+
+    /// For how much longer the server has no vote, as far as the client knows.
+    pub(super) fn abstains(
+        &self,
+        scenario: &Scenario,
+        client: usize,
+        node: usize,
+        now: u64,
+    ) -> Option<u64> {
+        let line = &self.lines[client][node];
+        let votes_from = scenario.lives[node][line.life?].votes_from;
+        (!line.admitted && votes_from > now).then(|| votes_from - now)
+    }
+
+    /// Whether this is the life of the server that the connection leads to.
+    pub(super) fn leads_to(&self, client: usize, node: usize, life: usize) -> bool {
+        self.lines[client][node].life == Some(life)
+    }
+
+    /// Sends a request over the connection, of which there is one.
+    pub(super) fn send(
+        &mut self,
+        scenario: &Scenario,
+        client: usize,
+        node: usize,
+        now: u64,
+        question: Question,
+    ) -> oneshot::Receiver<Answered> {
+        let (to, answer) = oneshot::channel();
+        let fate = self.fate(scenario, now);
+        let delay = self.delay(now);
+        let back = self.delay(now) - 1;
+        let broken = self.chance.between(0, 20);
+        let late = self.chance.between(1, 300);
+
+        let line = &mut self.lines[client][node];
+        let life = line.life.unwrap_or(0);
+        let mut executed = line.last_executed.max(now + delay);
+        let answered = line.last_heard.max(executed + back);
+        // A crash breaks the connection; so does what lies in wait for this request.
+        let dies = scenario.lives[node][life].to;
+        let breaks = match fate {
+            Fate::Answered | Fate::AnswerLost => dies,
+            Fate::BrokenAfter => dies.min(executed + broken),
+            Fate::BrokenBefore | Fate::ReadLate => dies.min(now + 1 + broken),
+        };
+        if breaks != u64::MAX {
+            line.breaks = Some(line.breaks.map_or(breaks, |known| known.min(breaks)));
+        }
+        match fate {
+            Fate::BrokenBefore => executed = u64::MAX,
+            Fate::ReadLate => executed += late,
+            Fate::Answered | Fate::AnswerLost | Fate::BrokenAfter => line.last_executed = executed,
+        }
+        let name = question.name();
+        let attempt = self.recorder.sent(scenario, client, now, &question);
+        self.recorder.note(now, client, node, name, attempt, executed);
+
+        let reached = !scenario.is_silent(client, node, now);
+        let executed = Some(executed).filter(|at| reached && *at < dies);
+        let silent = scenario.is_silent(client, node, answered) || !reached;
+        let heard = match fate {
+            _ if silent => None,
+            Fate::AnswerLost => None,
+            Fate::Answered if answered < dies => Some(answered),
+            _ => Some(breaks),
+        };
+        if let Some(heard) = heard {
+            self.outside[client].due.push(heard);
+        }
+        let is_answer = matches!(fate, Fate::Answered) && executed.is_some();
+        let is_answer = is_answer && heard == Some(answered) && answered < dies;
+        if is_answer {
+            self.lines[client][node].last_heard = answered;
+        }
+        let mut to = Some(to);
+        if let Some(at) = executed {
+            let heard = heard.filter(|_| is_answer);
+            let heard = heard.and_then(|heard| Some((heard, to.take()?)));
+            let execute = Event::Execute {
+                client,
+                node,
+                life,
+                question,
+                heard,
+            };
+            self.push(at, execute);
+        }
+        match (to, heard) {
+            (Some(to), Some(at)) => {
+                let answer = Err(NodeError::from("connection closed"));
+                let deliver = Event::Deliver {
+                    client,
+                    node,
+                    answer,
+                    to,
+                };
+                self.push(at, deliver);
+            }
+            (Some(to), None) => self.unanswered.push(to),
+            (None, _) => {}
+        }
+        self.interrupt(scenario, client, now);
+        answer
+    }
+
+    /// What was sent may have to be heard sooner than what the client runs until; and it may be paused here and now.
+    fn interrupt(&mut self, scenario: &Scenario, client: usize, now: u64) {
+        let sudden = scenario.sudden_pauses;
+        if sudden > 0 && now < CALM && self.chance.one_in(sudden) {
+            let to = (now + self.chance.between(1, 1_000)).min(CALM);
+            self.outside[client].pause = Some((now, to));
+        }
+        let until = self.runs_until(client);
+        let outside = &self.outside[client];
+        if until < outside.armed
+            && let Some(waker) = &outside.waker
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn fate(&mut self, scenario: &Scenario, now: u64) -> Fate {
+        if scenario.faults == 0 || now >= CALM || !self.chance.one_in(scenario.faults) {
+            return Fate::Answered;
+        }
+        match self.chance.index(4) {
+            0 => Fate::AnswerLost,
+            1 => Fate::BrokenAfter,
+            2 => Fate::BrokenBefore,
+            _ => Fate::ReadLate,
+        }
+    }
+
+    /// At least one millisecond, so that nobody can have been run past what a client sends.
+    fn delay(&mut self, now: u64) -> u64 {
+        let most = match self.chance.index(100) {
+            _ if now >= CALM => 5,
+            0..80 => 5,
+            80..97 => 40,
+            _ => 400,
+        };
+        self.chance.between(1, most)
+    }
+
+    /// The number of an attempt, for the log.
+    pub(super) fn attempt(&mut self, client: usize, token: Option<Token>) -> u64 {
+        token.map_or(0, |token| self.recorder.attempt(client, token))
+    }
+
+}

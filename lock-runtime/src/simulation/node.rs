@@ -1,0 +1,246 @@
+//! A node as one client sees it: over a connection that breaks, delays and loses.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::sleep_until;
+
+use super::client::Clock;
+use super::network::{Answered, Network};
+use super::scenario::{Mutant, Scenario};
+use super::server::{Answer, Question};
+use crate::node::{
+    Acquired, Ask, Extension, Holder, Limit, Node, NodeError, Raise, Released, Reply, Return,
+    Standing,
+};
+
+/// What all parts of a world share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) scenario: Scenario,
+    network: Mutex<Network>,
+}
+
+impl Shared {
+    pub(super) fn new(scenario: Scenario) -> Self {
+        let network = Mutex::new(Network::new(&scenario));
+        Self { scenario, network }
+    }
+
+    pub(super) fn network(&self) -> MutexGuard<'_, Network> {
+        self.network.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the [module](self).
+pub(super) struct SimulatedNode {
+    name: Arc<str>,
+    client: usize,
+    node: usize,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for SimulatedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl SimulatedNode {
+    pub(super) fn new(client: usize, node: usize, clock: Clock, shared: &Arc<Shared>) -> Self {
+        Self {
+            name: format!("node-{node}").into(),
+            client,
+            node,
+            clock,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Waits for a connection.
+    async fn connected(&self, limit: &Limit) -> Result<(), NodeError> {
+        loop {
+            let (now, scenario) = (self.clock.now(), &self.shared.scenario);
+            let connection =
+                self.shared
+                    .network()
+                    .connect(scenario, self.client, self.node, now);
+            match connection {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err("connection refused".into()),
+                Err(at) => {
+                    let mut waits = pin!(sleep_until(self.clock.at(at)));
+                    let wait =
+                        |context: &mut Context<'_>| waits.as_mut().poll(context).map(|()| Ok(()));
+                    until(limit, wait).await?;
+                }
+            }
+        }
+    }
+
+    fn votes(&self) -> Result<(), NodeError> {
+        let (now, scenario) = (self.clock.now(), &self.shared.scenario);
+        let network = self.shared.network();
+        let abstains = network.abstains(scenario, self.client, self.node, now);
+        match abstains {
+            Some(left) => Err(NodeError::Abstains(Duration::from_millis(left))),
+            None => Ok(()),
+        }
+    }
+
+    async fn ask(&self, question: Question, limit: &Limit) -> Answered {
+        let (now, scenario) = (self.clock.now(), &self.shared.scenario);
+        let mut answer =
+            self.shared
+                .network()
+                .send(scenario, self.client, self.node, now, question);
+        until(limit, |context| {
+            std::pin::Pin::new(&mut answer)
+                .poll(context)
+                .map(|heard| heard.unwrap_or_else(|_| Err("the world has ended".into())))
+        })
+        .await
+    }
+}
+
+/// Waits until the limit is over.
+async fn until<T>(
+    limit: &Limit,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    poll_fn(|context| match poll(context) {
+        Poll::Pending if limit.is_over() => Poll::Ready(Err("no answer".into())),
+        polled => polled,
+    })
+    .await
+}
+
+fn acquired(answer: Answer) -> Result<Acquired, NodeError> {
+    match answer {
+        Answer::Acquired(acquired) => Ok(acquired),
+        answer => Err(unexpected(&answer)),
+    }
+}
+
+fn unexpected(answer: &Answer) -> NodeError {
+    unreachable!("a server answers what it was asked: {answer:?}")
+}
+
+impl Node for SimulatedNode {
+    fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
+        Box::pin(async move {
+            self.connected(&ask.limit).await?;
+            self.votes()?;
+            if !ask.commit(position) {
+                return Err("decided without it".into());
+            }
+            let question = Question::Acquire(Arc::clone(&ask));
+            acquired(self.ask(question, &ask.limit).await?).map(|acquired| match acquired {
+                Acquired::Held(owner) => Acquired::found(&owner.0, ask.token),
+                granted @ Acquired::Granted(_) => granted,
+            })
+        })
+    }
+
+    fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
+        Box::pin(async move {
+            self.connected(&extension.limit).await?;
+            if !extension.commit(position) {
+                return Err("the lease has ended".into());
+            }
+            let question = Question::Extend(Arc::clone(&extension));
+            let answer = self.ask(question, &extension.limit).await?;
+            if !self.shared.scenario.is(Mutant::YoungRenewalsCount) {
+                self.votes()?;
+            }
+            acquired(answer)
+        })
+    }
+
+    fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64> {
+        Box::pin(async move {
+            self.connected(&raise.limit).await?;
+            let question = Question::Raise(Arc::clone(&raise));
+            match self.ask(question, &raise.limit).await? {
+                Answer::Raised(stored) => Ok(stored),
+                answer => Err(unexpected(&answer)),
+            }
+        })
+    }
+
+    fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
+        Box::pin(async move {
+            self.connected(&give_back.limit).await?;
+            let question = Question::Release(Arc::clone(&give_back));
+            match self.ask(question, &give_back.limit).await? {
+                Answer::Released(released) => Ok(released),
+                answer => Err(unexpected(&answer)),
+            }
+        })
+    }
+
+    fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>> {
+        Box::pin(async move {
+            self.connected(&limit).await?;
+            self.votes()?;
+            match self.ask(Question::Look(key), &limit).await? {
+                Answer::Holder(holder) => Ok(holder),
+                answer => Err(unexpected(&answer)),
+            }
+        })
+    }
+
+    fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {
+        Box::pin(async move {
+            self.connected(&limit).await?;
+            self.ask(Question::Ping, &limit).await.map(drop)
+        })
+    }
+
+    fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
+        Box::pin(async move {
+            self.connected(&limit).await?;
+            if self.votes().is_ok() {
+                return Ok(Standing::Votes);
+            }
+            let remembers = match self.ask(Question::Standing, &limit).await? {
+                Answer::Remembers(life) => life,
+                answer => return Err(unexpected(&answer)),
+            };
+            let in_this_life = {
+                let mut network = self.shared.network();
+                let same = remembers
+                    .is_some_and(|life| network.leads_to(self.client, self.node, life));
+                network.lines[self.client][self.node].admitted |= same;
+                same
+            };
+            match self.votes() {
+                Err(NodeError::Abstains(for_another)) if !in_this_life => Ok(Standing::Abstains {
+                    for_another,
+                    unknown: remembers.is_none(),
+                }),
+                _ => Ok(Standing::Votes),
+            }
+        })
+    }
+
+    /// Over whatever connection there is now, as a server is.
+    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()> {
+        Box::pin(async move {
+            self.connected(&limit).await?;
+            self.ask(Question::Admit, &limit).await?;
+            let mut network = self.shared.network();
+            network.lines[self.client][self.node].admitted = true;
+            Ok(())
+        })
+    }
+}

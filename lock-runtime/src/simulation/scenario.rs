@@ -1,0 +1,258 @@
+//! What is going to happen in a world, as far as it does not depend on what its clients do: drawn from the seed, before
+//! anything runs. Times are milliseconds from the start.
+
+use super::chance::Chance;
+
+/// The longest lease, and how long a node that restarted abstains.
+pub(super) const MAX_TTL: u64 = 800;
+
+pub(super) const NODE_TIMEOUT: u64 = 40;
+
+/// From when on nothing goes wrong any more.
+pub(super) const CALM: u64 = 2_000;
+
+/// From when on every node has its vote again, so that everybody who waits must get the lock.
+pub(super) const BENIGN: u64 = CALM + 3 * MAX_TTL;
+
+/// How long a client may wait then.
+pub(super) const PATIENCE: u64 = 4_000;
+
+/// How often each client asks then.
+pub(super) const BENIGN_ROUNDS: u64 = 2;
+
+/// When all clients have gone.
+pub(super) const GONE: u64 = BENIGN + BENIGN_ROUNDS * (PATIENCE + 500);
+
+/// Nothing may be left then.
+pub(super) const END: u64 = GONE + 2 * MAX_TTL;
+
+/// What is broken in a world on purpose, for the recorder to notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// A node that restarted grants at once.
+    YoungNodesVote,
+    /// A node that restarted grants before the longest lease is over.
+    YoungNodesVoteEarly,
+    /// The answer of a node that restarted counts for a renewal.
+    YoungRenewalsCount,
+    /// Nodes do not store fencing tokens.
+    FencesAreForgotten,
+    /// Nodes' clocks run a tenth fast, which is more than is allowed for.
+    ClocksRunFast,
+    /// Nodes answer releases and do nothing.
+    ReleasesAreLost,
+    /// Nodes do not look at who releases.
+    AnybodyReleases,
+    /// Nodes do not look at the TTL of what they are asked to keep.
+    NothingExpires,
+}
+
+/// One life of a node, from a start to a crash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// What was stored before the crash is there.
+    pub(super) remembers: bool,
+    /// It does not vote before.
+    pub(super) votes_from: u64,
+}
+
+/// For a while nothing gets through from a client to a node, or back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Silence {
+    client: usize,
+    node: usize,
+    from: u64,
+    to: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    pub(super) mutant: Option<Mutant>,
+    pub(super) clients: usize,
+    pub(super) nodes: usize,
+    pub(super) keys: usize,
+    /// Clocks of clients and nodes keep to the drift that leases leave out.
+    pub(super) within_drift: bool,
+    /// How much of a TTL passes at the node until it is over, in thousandths, by client and node.
+    pub(super) rates: Vec<Vec<u64>>,
+    pub(super) lives: Vec<Vec<Life>>,
+    pub(super) silences: Vec<Silence>,
+    /// When each client does not run, in order.
+    pub(super) pauses: Vec<Vec<(u64, u64)>>,
+    /// One in so many requests has its client paused in the middle of what it does; 0: none.
+    pub(super) sudden_pauses: u64,
+    /// From when on nothing is heard of a client any more.
+    pub(super) cut: Vec<Option<u64>>,
+    /// By how much the wall clock of each client is off, from when on.
+    pub(super) skews: Vec<Vec<(u64, i64)>>,
+    /// One in so many requests meets a fault of its connection; 0: none.
+    pub(super) faults: u64,
+}
+
+impl Scenario {
+    pub(super) fn of(seed: u64, mutant: Option<Mutant>) -> Self {
+        let mut chance = Chance::new(seed, 1);
+        let nodes = if chance.one_in(3) { 5 } else { 3 };
+        let clients = 2 + chance.index(2);
+        let keys = 1 + chance.index(2);
+        let within_drift = !chance.one_in(5) || mutant.is_some();
+        let rates = rates(&mut chance, clients, nodes, within_drift, mutant);
+        let crashes = !chance.one_in(3);
+        let lives: Vec<_> = lives(&mut chance, nodes, crashes, &rates, mutant);
+        let forgets = lives.iter().flatten().any(|life| !life.remembers && life.from > 0);
+        let skews = skews(&mut chance, clients, forgets);
+        let silences = (0..chance.index(4))
+            .map(|_| {
+                let from = chance.between(0, CALM - 1);
+                Silence {
+                    client: chance.index(clients),
+                    node: chance.index(nodes),
+                    from,
+                    to: (from + chance.between(20, 600)).min(CALM),
+                }
+            })
+            .collect();
+        let pauses = (0..clients).map(|_| pauses(&mut chance)).collect();
+        let cut = (0..clients)
+            .map(|client| {
+                let cut = client > 0 && chance.one_in(12);
+                cut.then(|| chance.between(0, CALM))
+            })
+            .collect();
+        let rarity = [0, 60, 25, 12];
+        Self {
+            seed,
+            mutant,
+            clients,
+            nodes,
+            keys,
+            within_drift,
+            rates,
+            lives,
+            silences,
+            pauses,
+            sudden_pauses: rarity[chance.index(2)] * 3,
+            cut,
+            skews,
+            faults: rarity[chance.index(4)],
+        }
+    }
+
+    /// The life that a node is in. `None`: it is down.
+    pub(super) fn life(&self, node: usize, at: u64) -> Option<usize> {
+        let alive = |life: &Life| (life.from..life.to).contains(&at);
+        self.lives[node].iter().position(alive)
+    }
+
+    pub(super) fn is_silent(&self, client: usize, node: usize, at: u64) -> bool {
+        let concerns = |silence: &Silence| silence.client == client && silence.node == node;
+        let mut silences = self.silences.iter().filter(|silence| concerns(silence));
+        silences.any(|silence| (silence.from..silence.to).contains(&at)) || self.is_cut(client, at)
+    }
+
+    pub(super) fn is_cut(&self, client: usize, at: u64) -> bool {
+        self.cut[client].is_some_and(|cut| cut <= at)
+    }
+
+    pub(super) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+}
+
+fn rates(
+    chance: &mut Chance,
+    clients: usize,
+    nodes: usize,
+    within_drift: bool,
+    mutant: Option<Mutant>,
+) -> Vec<Vec<u64>> {
+    // One seed in three has clocks as far apart as they may be; the others have them anywhere between.
+    let extreme = chance.one_in(3);
+    let mut rate = || match (mutant, within_drift, extreme) {
+        (Some(Mutant::ClocksRunFast), ..) => 900,
+        (_, true, true) => 990,
+        (_, true, false) => chance.between(990, 1_010),
+        (_, false, _) => chance.between(500, 1_300),
+    };
+    (0..clients)
+        .map(|_| (0..nodes).map(|_| rate()).collect())
+        .collect()
+}
+
+/// A deployment never loses all that it knows at once: the first node forgets nothing.
+fn lives(
+    chance: &mut Chance,
+    nodes: usize,
+    crashes: bool,
+    rates: &[Vec<u64>],
+    mutant: Option<Mutant>,
+) -> Vec<Vec<Life>> {
+    let is_new = chance.one_in(4);
+    (0..nodes)
+        .map(|node| {
+            let slowest = rates.iter().map(|rates| rates[node]).min();
+            let abstains = MAX_TTL * slowest.unwrap_or(1_000) / 1_000;
+            let abstains = match mutant {
+                Some(Mutant::YoungNodesVote) => 0,
+                Some(Mutant::YoungNodesVoteEarly) => abstains / 2,
+                _ => abstains,
+            };
+            let mut lives = vec![Life {
+                from: 0,
+                to: u64::MAX,
+                remembers: false,
+                votes_from: if is_new { abstains } else { 0 },
+            }];
+            let mut at = chance.between(0, CALM);
+            while crashes && at + 200 < CALM && lives.len() < 3 {
+                if let Some(last) = lives.last_mut() {
+                    last.to = at;
+                }
+                let from = at + chance.between(1, 60) * (1 + 2 * chance.between(0, 1));
+                lives.push(Life {
+                    from,
+                    to: u64::MAX,
+                    remembers: node == 0 || chance.one_in(4),
+                    votes_from: from + abstains,
+                });
+                at = from + chance.between(1, CALM);
+            }
+            lives
+        })
+        .collect()
+}
+
+/// Where a node may forget, clocks are apart by less than what keeps fences growing all the same: the longest lease less
+/// the time that an acquire takes.
+fn skews(chance: &mut Chance, clients: usize, forgets: bool) -> Vec<Vec<(u64, i64)>> {
+    let most = if forgets { MAX_TTL / 5 } else { 600_000 };
+    (0..clients)
+        .map(|_| {
+            let mut at = 0;
+            let mut skews = Vec::new();
+            while at < GONE && skews.len() < 4 {
+                let skew = i64::try_from(chance.between(0, 2 * most)).unwrap_or(0);
+                skews.push((at, skew - i64::try_from(most).unwrap_or(0)));
+                at += chance.between(1, CALM);
+            }
+            skews
+        })
+        .collect()
+}
+
+fn pauses(chance: &mut Chance) -> Vec<(u64, u64)> {
+    let mut pauses = Vec::new();
+    if chance.one_in(2) {
+        let mut at = chance.between(0, CALM);
+        while at < CALM && pauses.len() < 3 {
+            let to = (at + chance.between(5, MAX_TTL * 3 / 2)).min(CALM);
+            pauses.push((at, to));
+            at = to + chance.between(1, CALM);
+        }
+    }
+    pauses
+}

@@ -1,0 +1,262 @@
+//! The server behind a simulated node: an embedded node that crashes, forgets, and has a clock of its own.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use super::scenario::{Mutant, Scenario};
+use crate::node::memory::MemoryNode;
+use crate::node::{
+    Acquired, Ask, Extension, Fence, Holder, Ledger, Limit, Node, NodeError, Raise, Released,
+    Return, Token,
+};
+
+/// What a client asks.
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    Acquire(Arc<Ask>),
+    Extend(Arc<Extension>),
+    Raise(Arc<Raise>),
+    Release(Arc<Return>),
+    Look(Arc<str>),
+    Ping,
+    /// In which life it was last known to have a vote.
+    Standing,
+    /// To remember that it has a vote in this life.
+    Admit,
+}
+
+impl Question {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Acquire(_) => "acquire",
+            Self::Extend(_) => "extend",
+            Self::Raise(_) => "raise",
+            Self::Release(_) => "release",
+            Self::Look(_) => "look",
+            Self::Ping => "ping",
+            Self::Standing => "standing",
+            Self::Admit => "admit",
+        }
+    }
+
+    pub(super) fn token(&self) -> Option<Token> {
+        match self {
+            Self::Acquire(ask) => Some(ask.token),
+            Self::Extend(extension) => Some(extension.token),
+            Self::Raise(raise) => Some(raise.token),
+            Self::Release(give_back) => Some(give_back.token),
+            Self::Look(_) | Self::Ping | Self::Standing | Self::Admit => None,
+        }
+    }
+}
+
+/// What the server answers.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Acquired(Acquired),
+    Raised(u64),
+    Released(Released),
+    Holder(Option<Holder>),
+    Remembers(Option<usize>),
+    Done,
+}
+
+impl Answer {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Acquired(Acquired::Granted(_)) => "granted",
+            Self::Acquired(Acquired::Held(_)) => "held",
+            Self::Raised(_) => "raised",
+            Self::Released(Released::Done) => "released",
+            Self::Released(Released::NotOurs) => "not ours",
+            Self::Holder(Some(_)) => "somebody has it",
+            Self::Holder(None) => "nobody has it",
+            Self::Remembers(_) => "remembers",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// The time that all servers of a world share. Each counts TTLs with it at a speed of its own.
+#[derive(Debug)]
+pub(super) struct ServerTime {
+    runtime: Runtime,
+    now: u64,
+}
+
+impl ServerTime {
+    pub(super) fn new() -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        Self { runtime, now: 0 }
+    }
+
+    /// Does something at a moment, which is not before the last one.
+    pub(super) fn at<T>(&mut self, at: u64, act: impl FnOnce() -> T) -> T {
+        let _inside = self.runtime.enter();
+        let passed = Duration::from_millis(at.saturating_sub(self.now));
+        if !passed.is_zero() {
+            // The clock moves with the first poll; what follows gives way to tasks, and there are none.
+            let _ = tokio::time::advance(passed).now_or_never();
+            self.now = at;
+        }
+        act()
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Server {
+    number: usize,
+    memory: Arc<MemoryNode>,
+    life: usize,
+    /// The life in which it was last known to have a vote.
+    remembers: Option<usize>,
+    /// Who was granted what last, for the mutant that releases for anybody.
+    owners: Vec<(Arc<str>, Token)>,
+}
+
+impl Server {
+    pub(super) fn new(number: usize) -> Self {
+        Self {
+            number,
+            memory: Arc::new(MemoryNode::new()),
+            life: 0,
+            remembers: None,
+            owners: Vec::new(),
+        }
+    }
+
+    /// Crashes and comes back as often as it has to, to be in this life.
+    pub(super) fn live(&mut self, scenario: &Scenario, life: usize) {
+        while self.life < life {
+            self.life += 1;
+            if !scenario.lives[self.number][self.life].remembers {
+                self.memory = Arc::new(MemoryNode::new());
+                self.remembers = None;
+                self.owners.clear();
+            }
+        }
+    }
+
+    /// Answers at once, in the server's time.
+    pub(super) fn execute(
+        &mut self,
+        scenario: &Scenario,
+        client: usize,
+        at: u64,
+        question: &Question,
+    ) -> Result<Answer, NodeError> {
+        if scenario.lives[self.number][self.life].votes_from <= at {
+            self.remembers = Some(self.life);
+        }
+        let rate = scenario.rates[client][self.number];
+        let lasts = |ttl: Duration| {
+            if scenario.is(Mutant::NothingExpires) {
+                return Duration::from_secs(3600);
+            }
+            // A server rounds to its milliseconds, which is what part of the drift is for.
+            (ttl * u32::try_from(rate).unwrap_or(1_000) / 1_000)
+                .saturating_sub(Duration::from_millis(1))
+        };
+        let stores = |fence: &Option<Fence>| {
+            let fence = fence.clone();
+            fence.filter(|_| !scenario.is(Mutant::FencesAreForgotten))
+        };
+        let memory = Arc::clone(&self.memory);
+        match question {
+            Question::Acquire(ask) => {
+                let ask = Ask {
+                    key: Arc::clone(&ask.key),
+                    token: ask.token,
+                    ttl: lasts(ask.ttl),
+                    fence: stores(&ask.fence),
+                    limit: now(),
+                    // What was sent is executed, whatever was decided meanwhile.
+                    ledger: Arc::new(Ledger::default()),
+                    command: OnceLock::new(),
+                };
+                let (key, token) = (Arc::clone(&ask.key), ask.token);
+                let acquired = answered(memory.acquire(Arc::new(ask), 0))?;
+                self.note(&key, token, &acquired);
+                Ok(Answer::Acquired(acquired))
+            }
+            Question::Extend(extension) => {
+                let extension = Extension {
+                    key: Arc::clone(&extension.key),
+                    token: extension.token,
+                    ttl: lasts(extension.ttl),
+                    fence: stores(&extension.fence),
+                    until: Instant::now() + Duration::from_secs(1),
+                    limit: now(),
+                    ledger: Arc::new(Ledger::default()),
+                    command: OnceLock::new(),
+                };
+                let (key, token) = (Arc::clone(&extension.key), extension.token);
+                let acquired = answered(memory.extend(Arc::new(extension), 0))?;
+                self.note(&key, token, &acquired);
+                Ok(Answer::Acquired(acquired))
+            }
+            Question::Raise(_) if scenario.is(Mutant::FencesAreForgotten) => Ok(Answer::Raised(0)),
+            Question::Raise(raise) => answered(memory.raise(Arc::clone(raise))).map(Answer::Raised),
+            Question::Release(_) if scenario.is(Mutant::ReleasesAreLost) => {
+                Ok(Answer::Released(Released::Done))
+            }
+            Question::Release(give_back) => {
+                let give_back = Return {
+                    key: Arc::clone(&give_back.key),
+                    token: self.releases_for(scenario, give_back),
+                    keep: give_back.keep.map(lasts).filter(|keep| !keep.is_zero()),
+                    limit: now(),
+                    command: OnceLock::new(),
+                };
+                answered(memory.release(Arc::new(give_back))).map(Answer::Released)
+            }
+            Question::Look(key) => {
+                answered(memory.look(Arc::clone(key), now())).map(Answer::Holder)
+            }
+            Question::Ping => Ok(Answer::Done),
+            Question::Standing => Ok(Answer::Remembers(self.remembers)),
+            Question::Admit => {
+                self.remembers = Some(self.life);
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        let holder = answered(Arc::clone(&self.memory).look(key.into(), now()));
+        holder.is_ok_and(|holder| holder.is_some())
+    }
+
+    fn note(&mut self, key: &Arc<str>, token: Token, acquired: &Acquired) {
+        if let Acquired::Granted(_) = acquired {
+            self.owners.retain(|(known, _)| known != key);
+            self.owners.push((Arc::clone(key), token));
+        }
+    }
+
+    fn releases_for(&self, scenario: &Scenario, give_back: &Return) -> Token {
+        let owner = self.owners.iter().find(|(key, _)| *key == give_back.key);
+        match owner {
+            Some((_, owner)) if scenario.is(Mutant::AnybodyReleases) => *owner,
+            _ => give_back.token,
+        }
+    }
+}
+
+fn now() -> Limit {
+    Limit::within(Duration::ZERO)
+}
+
+/// An embedded node never has to wait.
+fn answered<T>(reply: crate::node::Reply<T>) -> Result<T, NodeError> {
+    reply.now_or_never().expect("an embedded node answers at once")
+}
