@@ -28,7 +28,8 @@ async fn kept_until_the_time_is_over(end: impl AsyncFnOnce(&LockManager)) {
         "ending does not wait"
     );
     assert!(!is_free(&locks).await, "right after the end");
-    advance(KEPT - Duration::from_millis(1) - start.elapsed()).await;
+    let left = KEPT.saturating_sub(start.elapsed());
+    advance(left.saturating_sub(Duration::from_millis(1))).await;
     assert!(!is_free(&locks).await, "just before");
     advance(Duration::from_millis(2)).await;
     assert!(is_free(&locks).await, "just after");
@@ -106,7 +107,7 @@ async fn it_may_outlast_the_ttl_but_not_the_greatest_ttl() {
         short.hold_at_least(kept)
     };
     request(KEPT).run(|_| async {}).await.expect("free");
-    advance(KEPT - Duration::from_millis(1)).await;
+    advance(KEPT.saturating_sub(Duration::from_millis(1))).await;
     assert!(!is_free(&locks).await);
     advance(Duration::from_millis(1)).await;
     assert!(is_free(&locks).await);

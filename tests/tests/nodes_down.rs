@@ -156,7 +156,7 @@ async fn an_outage_is_told_after_the_node_timeout() {
     let taken = asked.elapsed();
     assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
     assert!(
-        taken >= NODE_TIMEOUT - Duration::from_millis(10),
+        taken + Duration::from_millis(10) >= NODE_TIMEOUT,
         "{taken:?}"
     );
     assert!(taken < NODE_TIMEOUT + Duration::from_secs(1), "{taken:?}");
@@ -385,32 +385,5 @@ async fn the_permissions_of_the_readme_are_enough() {
     for server in fleet.servers() {
         let denied: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
         assert!(denied.is_empty(), "{denied:?}");
-    }
-}
-
-/// In use again soon after it answers: the upper bound of the pauses between tries is 100 ms.
-#[tokio::test]
-async fn a_restarted_node_is_used_again() {
-    let fleet = Fleet::start(1);
-    let locks = fleet.manager();
-    cycle(&locks, "before").await;
-    for _ in 0..3 {
-        fleet.servers()[0].kill();
-        let error = locks
-            .lock("k")
-            .ttl(TTL)
-            .acquire()
-            .await
-            .expect_err("it is down");
-        assert!(error.is_outage(), "{error}");
-        fleet.servers()[0].restart(Disk::Lose).await;
-        let lease = locks
-            .lock("k")
-            .ttl(TTL)
-            .wait(DEADLINE)
-            .acquire()
-            .await
-            .expect("it is back");
-        lease.release().await.expect("released");
     }
 }

@@ -186,6 +186,59 @@ async fn after_several_keys_were_dropped_at_any_await() {
     .await;
 }
 
+/// Nobody ran, so there is nothing to keep the lock for.
+#[tokio::test]
+async fn after_an_acquire_was_dropped_that_was_to_be_kept() {
+    let fleet = Fleet::start(3);
+    for locks in [ready(&fleet).await, LockManager::in_memory()] {
+        for polls in 0..3 {
+            let kept = ask(&locks).hold_at_least(TTL);
+            let outcome = dropped_after(polls, kept.acquire()).await;
+            let used = outcome.is_some();
+            drop(outcome);
+            if used {
+                break;
+            }
+            let next = ask(&locks).wait(DEADLINE).acquire().await;
+            next.expect("free soon").release().await.expect("released");
+        }
+    }
+}
+
+/// The body's lease is over when the body is, whoever else looks at it.
+#[tokio::test]
+async fn after_a_body_was_dropped_or_panicked_while_others_keep_its_lease() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let keep_too = keep.clone();
+    let request = ask(&locks);
+    let panicking = request.run(|lease| async move {
+        keep.send(lease).expect("it is kept");
+        panic!("on purpose")
+    });
+    assert!(
+        tokio::spawn(panicking)
+            .await
+            .expect_err("it panicked")
+            .is_panic()
+    );
+    let lease = kept.recv().await.expect("it was kept");
+    assert!(lease.is_lost());
+    fleet.assert_no_keys("*").await;
+
+    let dropped = ask(&locks).run(|lease| async move {
+        keep_too.send(lease).expect("it is kept");
+        std::future::pending::<()>().await;
+    });
+    let lease = tokio::select! {
+        _ = dropped => panic!("it never ends"),
+        lease = kept.recv() => lease.expect("it was kept"),
+    };
+    assert!(lease.is_lost());
+    fleet.assert_no_keys("*").await;
+}
+
 #[tokio::test]
 async fn after_a_waiter_went_away() {
     let fleet = Fleet::start(5);

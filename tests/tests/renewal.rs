@@ -312,17 +312,20 @@ fn a_renewer_that_ends_is_a_loss() {
     });
 }
 
+/// Does something when it is dropped.
+struct AtTheEnd<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtTheEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// A lease that is acquired while the runtime is going away is lost, and nothing waits for ever.
 #[test]
 fn a_lease_of_a_runtime_that_is_going_away_is_lost() {
     let locks = LockManager::in_memory();
     let (told, outcome) = std::sync::mpsc::channel();
-    struct AtTheEnd<F: FnMut()>(F);
-    impl<F: FnMut()> Drop for AtTheEnd<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (started, running) = std::sync::mpsc::channel();
     runtime.spawn(async move {

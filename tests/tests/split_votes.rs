@@ -87,7 +87,10 @@ async fn leftovers_on_a_minority_do_not_matter() {
 async fn clients_that_see_different_nodes_do_not_both_win() {
     let fleet = Fleet::start(3).behind_proxies();
     let direct = fleet.servers().iter().map(lock_tests::RedisServer::url);
-    let theirs = direct.fold(LockManager::builder(), |builder, url| builder.node(url));
+    let theirs = direct.fold(
+        LockManager::builder(),
+        lock_runtime::LockManagerBuilder::node,
+    );
     let theirs = theirs.build().unwrap();
     let ours = fleet.manager();
     lock_tests::ready(&ours).await;

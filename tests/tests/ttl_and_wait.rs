@@ -2,10 +2,10 @@
 //! does not end. Run in debug and in release builds.
 
 use lock_runtime::{LockError, LockManager};
-use lock_tests::{DEADLINE, Fleet, eventually};
+use lock_tests::{DEADLINE, Fleet, Mode, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(60);
 const NANO: Duration = Duration::from_nanos(1);
@@ -50,7 +50,9 @@ async fn every_ttl_up_to_a_second_is_an_answer() {
                 drop(lease);
             }
             Err(LockError::InvalidTtl { .. }) => assert!(millis < 3, "{ttl:?}"),
-            Err(LockError::NoQuorum { .. }) => assert!(millis < 500, "{ttl:?}"),
+            Err(LockError::NoQuorum { .. } | LockError::Lost { .. }) => {
+                assert!(millis < 500, "{ttl:?}");
+            }
             Err(error) => panic!("{ttl:?}: {error}"),
         }
     }
@@ -247,22 +249,95 @@ async fn a_thread_that_slept_past_its_lease_runs_no_further_statement() {
     fleet.assert_no_keys("*").await;
 }
 
+/// Answers that took their time are time that the lease does not have.
 #[tokio::test]
 async fn validity_counts_from_the_sending() {
-    let fleet = Fleet::start(1);
-    let locks = fleet.manager();
-    let asked = Instant::now();
-    let request = locks.lock("k").ttl(Duration::from_secs(10)).wait(DEADLINE);
-    let lease = request.acquire().await.expect("free");
-    let (remaining, since) = (lease.remaining(), asked.elapsed());
+    let late = Duration::from_millis(400);
+    let (fleet, locks) = late_answers(late).await;
+    let ttl = Duration::from_secs(10);
+    let lease = locks
+        .lock("k")
+        .ttl(ttl)
+        .extend(false)
+        .acquire()
+        .await
+        .expect("free");
     let drift = Duration::from_millis(102);
     assert!(
-        remaining <= Duration::from_secs(10) - drift,
-        "{remaining:?}"
-    );
-    assert!(
-        remaining + since + drift >= Duration::from_secs(10),
-        "{remaining:?} after {since:?}"
+        lease.remaining() + late + drift <= ttl,
+        "{:?}",
+        lease.remaining()
     );
     lease.release().await.expect("released");
+    fleet.assert_no_keys("k").await;
+}
+
+/// A fleet of three whose answers come late, and a manager that has the patience for it.
+async fn late_answers(late: Duration) -> (Fleet, LockManager) {
+    let fleet = Fleet::start(3).behind_proxies();
+    fleet.found().await;
+    let patient = fleet.builder().node_timeout(Duration::from_secs(5));
+    let locks = patient.build().expect("a manager");
+    lock_tests::ready(&locks).await;
+    for proxy in fleet.proxies() {
+        proxy.set(Mode::Delay {
+            requests: Duration::ZERO,
+            answers: late,
+        });
+    }
+    (fleet, locks)
+}
+
+#[tokio::test]
+async fn a_grant_that_came_too_late_is_refused() {
+    let (fleet, locks) = late_answers(Duration::from_millis(300)).await;
+    let error = locks
+        .lock("k")
+        .ttl(Duration::from_millis(200))
+        .acquire()
+        .await;
+    let error = error.expect_err("it is over");
+    assert!(error.is_outage(), "{error}");
+    assert!(error.to_string().contains("too late"), "{error}");
+    fleet.assert_no_keys("k").await;
+}
+
+/// While the later keys are taken, the first one ages.
+#[tokio::test]
+async fn keys_that_are_taken_together_are_all_good_or_none_is() {
+    let (fleet, locks) = late_answers(Duration::from_millis(300)).await;
+    let both = |ttl| locks.lock_all(["a", "b"]).ttl(ttl).extend(false).acquire();
+    let error = both(Duration::from_millis(500))
+        .await
+        .expect_err("the first one is over");
+    assert!(error.to_string().contains("too late"), "{error}");
+    let lease = both(Duration::from_secs(30)).await.expect("free");
+    assert!(
+        lease.remaining() <= Duration::from_millis(29_400),
+        "{:?}",
+        lease.remaining()
+    );
+    lease.release().await.expect("released");
+    fleet.assert_no_keys("[ab]").await;
+}
+
+/// The answer came in time, and the task that waits for it was not run until the lease was over.
+#[tokio::test(flavor = "current_thread")]
+async fn a_lease_that_was_over_before_it_was_seen_is_none() {
+    let fleet = Fleet::start(1);
+    let locks = fleet.manager();
+    lock_tests::ready(&locks).await;
+    let request = locks
+        .lock("k")
+        .ttl(Duration::from_millis(100))
+        .extend(false);
+    let busy = async {
+        tokio::task::yield_now().await;
+        // Another task of this runtime that does not yield.
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    let (outcome, ()) = tokio::join!(request.acquire(), busy);
+    let error = outcome.expect_err("it is over");
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+    fleet.assert_no_keys("k").await;
 }

@@ -218,3 +218,6 @@ impl Redlock {
         Limit::within(self.node_timeout)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! So what is sent is given its times at once: when it is executed, and when the answer is heard.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tokio::sync::oneshot;
@@ -12,7 +13,25 @@ use super::chance::Chance;
 use super::recorder::Recorder;
 use super::scenario::{CALM, END, Scenario};
 use super::server::{Answer, Question};
-use crate::node::{NodeError, Token};
+use crate::node::NodeError;
+
+/// What all parts of a world share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) scenario: Scenario,
+    network: Mutex<Network>,
+}
+
+impl Shared {
+    pub(super) fn new(scenario: Scenario) -> Self {
+        let network = Mutex::new(Network::new(&scenario));
+        Self { scenario, network }
+    }
+
+    pub(super) fn network(&self) -> MutexGuard<'_, Network> {
+        self.network.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 pub(super) type Answered = Result<Answer, NodeError>;
 
@@ -41,11 +60,11 @@ pub(super) enum Event {
 
 /// A client's connection to a node.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+struct Line {
     /// The life of the server that it leads to.
     life: Option<usize>,
-    /// The server was found to have a vote in this life.
-    pub(super) admitted: bool,
+    /// The life in which the server was found to have a vote.
+    admitted: Option<usize>,
     /// When it breaks.
     breaks: Option<u64>,
     /// When the try to connect that is being made is over.
@@ -74,14 +93,23 @@ pub(super) struct Network {
     pub(super) chance: Chance,
     events: BTreeMap<(u64, u64), Event>,
     made: u64,
-    pub(super) lines: Vec<Vec<Line>>,
+    lines: Vec<Vec<Line>>,
     pub(super) outside: Vec<Outside>,
     pub(super) recorder: Recorder,
     /// Whoever waits for these waits for ever.
     unanswered: Vec<oneshot::Sender<Answered>>,
 }
 
-/// What becomes of a request.
+/// What becomes of a request, and when.
+struct Course {
+    life: usize,
+    executed: Option<u64>,
+    /// When the client hears of it.
+    heard: Option<u64>,
+    /// It hears the answer, not only that the connection broke.
+    answers: bool,
+}
+
 enum Fate {
     Answered,
     /// Executed, and the answer is lost without a word.
@@ -95,7 +123,7 @@ enum Fate {
 }
 
 impl Network {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    fn new(scenario: &Scenario) -> Self {
         let line = |_| Line::default();
         let mut network = Self {
             chance: Chance::new(scenario.seed, 2),
@@ -147,35 +175,37 @@ impl Network {
         outside.planned += passed + usize::from(outside.pause.is_some());
     }
 
-    /// Whether a request may be sent, and when else to look again.
+    /// The life of the server that a request can be sent to. `None`: it cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// When that is to be asked again.
     pub(super) fn connect(
         &mut self,
         scenario: &Scenario,
         client: usize,
         node: usize,
         now: u64,
-    ) -> Result<bool, u64> {
+    ) -> Result<Option<usize>, u64> {
         let line = &mut self.lines[client][node];
         if line.breaks.is_some_and(|breaks| breaks <= now) {
             line.life = None;
         }
         let alive = scenario.life(node, now);
         if line.life.is_some() && line.life == alive {
-            return Ok(true);
+            return Ok(alive);
         }
         line.life = None;
         match line.connected {
             Some(at) if at <= now => {
-                line.connected = None;
                 let reached = alive.filter(|_| !scenario.is_silent(client, node, now));
-                if reached.is_some() {
-                    *line = Line {
-                        life: reached,
-                        last_executed: now,
-                        ..Line::default()
-                    };
-                }
-                Ok(reached.is_some())
+                *line = Line {
+                    life: reached,
+                    admitted: line.admitted,
+                    last_executed: now,
+                    ..Line::default()
+                };
+                Ok(reached)
             }
             Some(at) => Err(at),
             None => {
@@ -186,22 +216,22 @@ impl Network {
         }
     }
 
-    /// For how much longer the server has no vote, as far as the client knows.
+    /// For how much longer the server has no vote in this life, as far as the client knows.
     pub(super) fn abstains(
         &self,
         scenario: &Scenario,
         client: usize,
         node: usize,
+        life: usize,
         now: u64,
     ) -> Option<u64> {
-        let line = &self.lines[client][node];
-        let votes_from = scenario.lives[node][line.life?].votes_from;
-        (!line.admitted && votes_from > now).then(|| votes_from - now)
+        let votes_from = scenario.lives[node][life].votes_from;
+        let admitted = self.lines[client][node].admitted == Some(life);
+        (!admitted && votes_from > now).then(|| votes_from - now)
     }
 
-    /// Whether this is the life of the server that the connection leads to.
-    pub(super) fn leads_to(&self, client: usize, node: usize, life: usize) -> bool {
-        self.lines[client][node].life == Some(life)
+    pub(super) fn admit(&mut self, client: usize, node: usize, life: usize) {
+        self.lines[client][node].admitted = Some(life);
     }
 
     /// Sends a request over the connection, of which there is one.
@@ -214,66 +244,28 @@ impl Network {
         question: Question,
     ) -> oneshot::Receiver<Answered> {
         let (to, answer) = oneshot::channel();
-        let fate = self.fate(scenario, now);
-        let delay = self.delay(now);
-        let back = self.delay(now) - 1;
-        let broken = self.chance.between(0, 20);
-        let late = self.chance.between(1, 300);
-
-        let line = &mut self.lines[client][node];
-        let life = line.life.unwrap_or(0);
-        let mut executed = line.last_executed.max(now + delay);
-        let answered = line.last_heard.max(executed + back);
-        // A crash breaks the connection; so does what lies in wait for this request.
-        let dies = scenario.lives[node][life].to;
-        let breaks = match fate {
-            Fate::Answered | Fate::AnswerLost => dies,
-            Fate::BrokenAfter => dies.min(executed + broken),
-            Fate::BrokenBefore | Fate::ReadLate => dies.min(now + 1 + broken),
-        };
-        if breaks != u64::MAX {
-            line.breaks = Some(line.breaks.map_or(breaks, |known| known.min(breaks)));
-        }
-        match fate {
-            Fate::BrokenBefore => executed = u64::MAX,
-            Fate::ReadLate => executed += late,
-            Fate::Answered | Fate::AnswerLost | Fate::BrokenAfter => line.last_executed = executed,
-        }
+        let course = self.course(scenario, client, node, now);
+        let attempt = self.recorder.sent(client, now, &question);
+        let arrives = course.executed.unwrap_or(0);
         let name = question.name();
-        let attempt = self.recorder.sent(scenario, client, now, &question);
-        self.recorder.note(now, client, node, name, attempt, executed);
+        self.recorder.note(now, client, node, name, attempt, arrives);
 
-        let reached = !scenario.is_silent(client, node, now);
-        let executed = Some(executed).filter(|at| reached && *at < dies);
-        let silent = scenario.is_silent(client, node, answered) || !reached;
-        let heard = match fate {
-            _ if silent => None,
-            Fate::AnswerLost => None,
-            Fate::Answered if answered < dies => Some(answered),
-            _ => Some(breaks),
-        };
-        if let Some(heard) = heard {
-            self.outside[client].due.push(heard);
-        }
-        let is_answer = matches!(fate, Fate::Answered) && executed.is_some();
-        let is_answer = is_answer && heard == Some(answered) && answered < dies;
-        if is_answer {
-            self.lines[client][node].last_heard = answered;
-        }
         let mut to = Some(to);
-        if let Some(at) = executed {
-            let heard = heard.filter(|_| is_answer);
-            let heard = heard.and_then(|heard| Some((heard, to.take()?)));
+        self.outside[client].due.extend(course.heard);
+        if let Some(at) = course.executed {
             let execute = Event::Execute {
                 client,
                 node,
-                life,
+                life: course.life,
                 question,
-                heard,
+                heard: course
+                    .heard
+                    .filter(|_| course.answers)
+                    .and_then(|at| Some((at, to.take()?))),
             };
             self.push(at, execute);
         }
-        match (to, heard) {
+        match (to, course.heard) {
             (Some(to), Some(at)) => {
                 let answer = Err(NodeError::from("connection closed"));
                 let deliver = Event::Deliver {
@@ -289,6 +281,53 @@ impl Network {
         }
         self.interrupt(scenario, client, now);
         answer
+    }
+
+    fn course(&mut self, scenario: &Scenario, client: usize, node: usize, now: u64) -> Course {
+        let fate = self.fate(scenario, now);
+        let delay = self.delay(now);
+        let back = self.delay(now) - 1;
+        let breaks = self.chance.between(1, 20);
+        let late = self.chance.between(1, 300);
+
+        let line = &mut self.lines[client][node];
+        let life = line.life.unwrap_or(0);
+        let arrives = line.last_executed.max(now + delay);
+        let (executed, heard) = match fate {
+            Fate::Answered => {
+                line.last_heard = line.last_heard.max(arrives + back);
+                (Some(arrives), Some(line.last_heard))
+            }
+            Fate::AnswerLost => (Some(arrives), None),
+            Fate::BrokenAfter => {
+                line.breaks = Some(arrives + breaks);
+                (Some(arrives), line.breaks)
+            }
+            Fate::BrokenBefore => {
+                line.breaks = Some(now);
+                (None, Some(now + breaks))
+            }
+            Fate::ReadLate => {
+                line.breaks = Some(now);
+                (Some(arrives + late), Some(now + breaks))
+            }
+        };
+        if !matches!(fate, Fate::BrokenBefore | Fate::ReadLate) {
+            line.last_executed = arrives;
+        }
+        let reached = !scenario.is_silent(client, node, now);
+        let dies = scenario.lives[node][life].to;
+        let executed = executed.filter(|at| reached && *at < dies);
+        let heard = match (executed, heard) {
+            (None, Some(heard)) => Some(heard.min(dies).max(now + 1)),
+            (_, heard) => heard,
+        };
+        Course {
+            life,
+            executed,
+            heard: heard.filter(|at| reached && !scenario.is_silent(client, node, *at)),
+            answers: matches!(fate, Fate::Answered) && executed.is_some(),
+        }
     }
 
     /// What was sent may have to be heard sooner than what the client runs until; and it may be paused here and now.
@@ -328,11 +367,6 @@ impl Network {
             _ => 400,
         };
         self.chance.between(1, most)
-    }
-
-    /// The number of an attempt, for the log.
-    pub(super) fn attempt(&mut self, client: usize, token: Option<Token>) -> u64 {
-        token.map_or(0, |token| self.recorder.attempt(client, token))
     }
 
 }

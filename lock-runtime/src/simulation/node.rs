@@ -3,38 +3,20 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::sleep_until;
 
 use super::client::Clock;
-use super::network::{Answered, Network};
-use super::scenario::{Mutant, Scenario};
+use super::network::{Answered, Shared};
+use super::scenario::Mutant;
 use super::server::{Answer, Question};
 use crate::node::{
     Acquired, Ask, Extension, Holder, Limit, Node, NodeError, Raise, Released, Reply, Return,
     Standing,
 };
-
-/// What all parts of a world share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) scenario: Scenario,
-    network: Mutex<Network>,
-}
-
-impl Shared {
-    pub(super) fn new(scenario: Scenario) -> Self {
-        let network = Mutex::new(Network::new(&scenario));
-        Self { scenario, network }
-    }
-
-    pub(super) fn network(&self) -> MutexGuard<'_, Network> {
-        self.network.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// See the [module](self).
 pub(super) struct SimulatedNode {
@@ -62,8 +44,8 @@ impl SimulatedNode {
         }
     }
 
-    /// Waits for a connection.
-    async fn connected(&self, limit: &Limit) -> Result<(), NodeError> {
+    /// Waits for a connection, and says to which life of the server it leads.
+    async fn connected(&self, limit: &Limit) -> Result<usize, NodeError> {
         loop {
             let (now, scenario) = (self.clock.now(), &self.shared.scenario);
             let connection =
@@ -71,8 +53,7 @@ impl SimulatedNode {
                     .network()
                     .connect(scenario, self.client, self.node, now);
             match connection {
-                Ok(true) => return Ok(()),
-                Ok(false) => return Err("connection refused".into()),
+                Ok(reached) => return reached.ok_or_else(|| "connection refused".into()),
                 Err(at) => {
                     let mut waits = pin!(sleep_until(self.clock.at(at)));
                     let wait =
@@ -83,10 +64,10 @@ impl SimulatedNode {
         }
     }
 
-    fn votes(&self) -> Result<(), NodeError> {
+    fn votes(&self, life: usize) -> Result<(), NodeError> {
         let (now, scenario) = (self.clock.now(), &self.shared.scenario);
         let network = self.shared.network();
-        let abstains = network.abstains(scenario, self.client, self.node, now);
+        let abstains = network.abstains(scenario, self.client, self.node, life, now);
         match abstains {
             Some(left) => Err(NodeError::Abstains(Duration::from_millis(left))),
             None => Ok(()),
@@ -138,8 +119,8 @@ impl Node for SimulatedNode {
 
     fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
-            self.connected(&ask.limit).await?;
-            self.votes()?;
+            let life = self.connected(&ask.limit).await?;
+            self.votes(life)?;
             if !ask.commit(position) {
                 return Err("decided without it".into());
             }
@@ -153,14 +134,14 @@ impl Node for SimulatedNode {
 
     fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
-            self.connected(&extension.limit).await?;
+            let life = self.connected(&extension.limit).await?;
             if !extension.commit(position) {
                 return Err("the lease has ended".into());
             }
             let question = Question::Extend(Arc::clone(&extension));
             let answer = self.ask(question, &extension.limit).await?;
             if !self.shared.scenario.is(Mutant::YoungRenewalsCount) {
-                self.votes()?;
+                self.votes(life)?;
             }
             acquired(answer)
         })
@@ -190,8 +171,8 @@ impl Node for SimulatedNode {
 
     fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>> {
         Box::pin(async move {
-            self.connected(&limit).await?;
-            self.votes()?;
+            let life = self.connected(&limit).await?;
+            self.votes(life)?;
             match self.ask(Question::Look(key), &limit).await? {
                 Answer::Holder(holder) => Ok(holder),
                 answer => Err(unexpected(&answer)),
@@ -208,22 +189,20 @@ impl Node for SimulatedNode {
 
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
         Box::pin(async move {
-            self.connected(&limit).await?;
-            if self.votes().is_ok() {
+            let life = self.connected(&limit).await?;
+            if self.votes(life).is_ok() {
                 return Ok(Standing::Votes);
             }
             let remembers = match self.ask(Question::Standing, &limit).await? {
                 Answer::Remembers(life) => life,
                 answer => return Err(unexpected(&answer)),
             };
-            let in_this_life = {
+            let in_this_life = remembers == Some(life);
+            if in_this_life {
                 let mut network = self.shared.network();
-                let same = remembers
-                    .is_some_and(|life| network.leads_to(self.client, self.node, life));
-                network.lines[self.client][self.node].admitted |= same;
-                same
-            };
-            match self.votes() {
+                network.admit(self.client, self.node, life);
+            }
+            match self.votes(life) {
                 Err(NodeError::Abstains(for_another)) if !in_this_life => Ok(Standing::Abstains {
                     for_another,
                     unknown: remembers.is_none(),
@@ -236,10 +215,10 @@ impl Node for SimulatedNode {
     /// Over whatever connection there is now, as a server is.
     fn admit(self: Arc<Self>, limit: Limit) -> Reply<()> {
         Box::pin(async move {
-            self.connected(&limit).await?;
+            let life = self.connected(&limit).await?;
             self.ask(Question::Admit, &limit).await?;
             let mut network = self.shared.network();
-            network.lines[self.client][self.node].admitted = true;
+            network.admit(self.client, self.node, life);
             Ok(())
         })
     }
