@@ -92,6 +92,7 @@ impl<T, E: From<LockError>> Skipped for Result<Option<T>, E> {
 }
 
 #[cfg(feature = "axum")]
+#[diagnostic::do_not_recommend]
 impl FromLockError for axum_core::response::Response {
     fn from_lock_error(_name: &'static str, error: LockError) -> Self {
         axum_core::response::IntoResponse::into_response(error)
@@ -99,6 +100,7 @@ impl FromLockError for axum_core::response::Response {
 }
 
 #[cfg(feature = "axum")]
+#[diagnostic::do_not_recommend]
 impl FromOutage for axum_core::response::Response {
     fn from_outage(name: &'static str, error: LockError) -> Self {
         Self::from_lock_error(name, error)

@@ -14,13 +14,31 @@ mod heavy {
         let all = lines.join("\n");
         let last = lines.last().expect("a run has a result");
         assert!(status.success(), "{status}\n{all}");
-        let numbers: Vec<_> = last.split(' ').filter_map(|word| word.split_once('=')).collect();
-        let [("acquisitions", acquisitions), ("faults", faults), none @ ..] = &numbers[..] else {
+        let numbers: Vec<_> = last
+            .split(' ')
+            .filter_map(|word| word.split_once('='))
+            .collect();
+        let [
+            ("acquisitions", acquisitions),
+            ("faults", faults),
+            none @ ..,
+        ] = &numbers[..]
+        else {
             panic!("not a result: {last}\n{all}");
         };
-        assert_eq!(none, [("overlaps", "0"), ("fence_regressions", "0"), ("keys_left", "0")]);
+        assert_eq!(
+            none,
+            [
+                ("overlaps", "0"),
+                ("fence_regressions", "0"),
+                ("keys_left", "0")
+            ]
+        );
         for (some, least) in [(acquisitions, 20), (faults, 20)] {
-            assert!(some.parse::<usize>().unwrap() >= least, "too few to show anything\n{all}");
+            assert!(
+                some.parse::<usize>().unwrap() >= least,
+                "too few to show anything\n{all}"
+            );
         }
     }
 }
