@@ -31,18 +31,62 @@ impl Backoff {
 
 /// A random duration from `least` to `most`.
 pub(crate) fn between(least: Duration, most: Duration) -> Duration {
-    let mut random = [0_u8; 4];
     // Without randomness the pause is the longest one: contenders then meet again, and the nodes' order still decides.
-    let share = match getrandom::fill(&mut random) {
-        Ok(()) => u32::from_le_bytes(random),
-        Err(_) => u32::MAX,
-    };
+    let share = draw().unwrap_or(u32::MAX);
     let span = most.saturating_sub(least).as_nanos();
     let drawn = span / u128::from(u32::MAX) * u128::from(share)
         + span % u128::from(u32::MAX) * u128::from(share) / u128::from(u32::MAX);
     least.saturating_add(Duration::from_nanos(
         u64::try_from(drawn).unwrap_or(u64::MAX),
     ))
+}
+
+fn draw() -> Option<u32> {
+    #[cfg(test)]
+    if let Some(drawn) = seeded::draw() {
+        return Some(drawn);
+    }
+    let mut random = [0_u8; 4];
+    getrandom::fill(&mut random).ok()?;
+    Some(u32::from_le_bytes(random))
+}
+
+#[cfg(test)]
+pub(crate) use seeded::seeded;
+
+/// Pauses that a simulation can repeat.
+#[cfg(test)]
+mod seeded {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Pauses on this thread are drawn from a seed, until dropped.
+    #[derive(Debug)]
+    pub(crate) struct Seeded;
+
+    pub(crate) fn seeded(seed: u64) -> Seeded {
+        STATE.set(Some(seed));
+        Seeded
+    }
+
+    impl Drop for Seeded {
+        fn drop(&mut self) {
+            STATE.set(None);
+        }
+    }
+
+    /// Knuth's linear congruential generator; its upper half is the better one.
+    pub(super) fn draw() -> Option<u32> {
+        let state = STATE.get()?;
+        let next = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        STATE.set(Some(next));
+        u32::try_from(next >> 32).ok()
+    }
 }
 
 #[cfg(test)]

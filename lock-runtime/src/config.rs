@@ -13,9 +13,6 @@ use crate::node::redis::{Address, RedisNode, Target};
 use crate::node::{Ledger, Node};
 use crate::redlock::{Fences, Redlock};
 
-/// The most nodes that one manager can have.
-pub(crate) const MAX_NODES: usize = Ledger::CAPACITY;
-
 /// The longest `max_ttl`. A lock that must live longer is a record, not a lease.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 
@@ -210,7 +207,7 @@ impl LockManagerBuilder {
         if self.nodes.is_empty() {
             return Err(ConfigError::NoNodes);
         }
-        if self.nodes.len() > MAX_NODES {
+        if self.nodes.len() > Ledger::CAPACITY {
             return Err(ConfigError::TooManyNodes(self.nodes.len()));
         }
         if !(SHORTEST_MAX_TTL..=LONGEST_TTL).contains(&self.max_ttl) {

@@ -289,7 +289,7 @@ pub enum ConfigError {
     NoNodes,
 
     /// More nodes than the votes of one request can be counted for.
-    #[error("{0} nodes are configured; {max} are the most, and five are usual", max = crate::config::MAX_NODES)]
+    #[error("{0} nodes are configured; {max} are the most, and five are usual", max = crate::node::Ledger::CAPACITY)]
     TooManyNodes(usize),
 
     /// A node cannot be understood or reached with what is compiled in.

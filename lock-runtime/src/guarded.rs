@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::LockError;
+use crate::global;
 use crate::hold::End;
 use crate::key::LockKey;
 use crate::lease::Lease;
@@ -86,7 +87,7 @@ impl Guard {
 
     #[must_use]
     pub fn manager(self, manager: &LockManager) -> Self {
-        self.with(|request| request.manager(manager))
+        self.with(|request| request.on(&manager.core))
     }
 
     #[must_use]
@@ -139,7 +140,11 @@ impl Guard {
     /// Acquires the lock and drives the body under it. Releases nothing: the caller drops body and parameters first.
     pub async fn run<F: Future>(&mut self, body: Pin<&mut F>) -> Result<F::Output, LockError> {
         let on_lost = self.request.lost_policy();
-        let lease = self.request.clone().acquire().await?;
+        let mut request = self.request.clone();
+        if !request.has_nodes() {
+            request = request.on(&global::installed()?.core);
+        }
+        let lease = request.acquire().await?;
         let Bound(lease) = self.lease.insert(Bound(Arc::new(lease)));
         hold(lease, on_lost, body).await
     }

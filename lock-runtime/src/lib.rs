@@ -58,6 +58,8 @@ mod node;
 mod redlock;
 mod request;
 mod running;
+#[cfg(test)]
+mod simulation;
 mod telemetry;
 mod wait;
 

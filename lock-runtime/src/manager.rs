@@ -2,15 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::config::{LockManagerBuilder, memory};
 use crate::error::ConfigError;
 use crate::hold::Keepers;
 use crate::key::LockKey;
-use crate::redlock::Redlock;
 use crate::request::LockRequest;
 use crate::telemetry::Stats;
+use crate::wait::Core;
 
 /// Locks on a set of nodes. Cheap to clone; all clones are one manager.
 ///
@@ -22,17 +21,14 @@ use crate::telemetry::Stats;
 /// [`in_memory`](Self::in_memory) for the exception.
 #[derive(Clone)]
 pub struct LockManager {
-    pub(crate) redlock: Arc<Redlock>,
-    pub(crate) keepers: Arc<Keepers>,
-    pub(crate) max_ttl: Duration,
+    pub(crate) core: Arc<Core>,
 }
 
 impl LockManager {
     /// Sets up a manager.
     ///
     /// ```
-    /// use std::time::Duration;
-    /// use lock_runtime::LockManager;
+    ///     /// use lock_runtime::LockManager;
     ///
     /// let locks = LockManager::builder()
     ///     .node("redis://10.0.0.1:6379")
@@ -79,14 +75,14 @@ impl LockManager {
     /// Asks for a lock: give it a TTL, and [`acquire`](LockRequest::acquire) it, or [`run`](LockRequest::run) a
     /// body under it.
     pub fn lock(&self, key: impl Into<LockKey>) -> LockRequest {
-        LockRequest::new(Some(self.clone()), vec![key.into()])
+        LockRequest::new(Some(Arc::clone(&self.core)), vec![key.into()])
     }
 
     /// Asks for several locks together: all or none. Order and repetition do not matter, and two callers with
     /// overlapping keys never wait for each other in a circle.
     pub fn lock_all<K: Into<LockKey>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
         LockRequest::new(
-            Some(self.clone()),
+            Some(Arc::clone(&self.core)),
             keys.into_iter().map(Into::into).collect(),
         )
     }
@@ -96,8 +92,8 @@ impl LockManager {
     /// Nothing is changed by it, and dropping the future ends it.
     pub async fn ready(&self) -> bool {
         let (answer, result) = tokio::sync::oneshot::channel();
-        let redlock = Arc::clone(&self.redlock);
-        self.redlock.executor.spawn(async move {
+        let redlock = Arc::clone(&self.core.redlock);
+        self.core.redlock.executor.spawn(async move {
             let _ = answer.send(redlock.answers().await);
         });
         result.await.unwrap_or(false)
@@ -106,15 +102,15 @@ impl LockManager {
     /// What was counted since the manager was built.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.redlock.counters.read()
+        self.core.redlock.counters.read()
     }
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
-            .field("nodes", &self.redlock.node_names())
-            .field("max_ttl", &self.max_ttl)
+            .field("nodes", &self.core.redlock.node_names())
+            .field("max_ttl", &self.core.max_ttl)
             .finish_non_exhaustive()
     }
 }
@@ -128,10 +124,13 @@ impl LockManagerBuilder {
     /// [`ConfigError`] says which node or number cannot be used, and never shows a password.
     pub fn build(self) -> Result<LockManager, ConfigError> {
         let (redlock, max_ttl) = self.connect()?;
-        Ok(LockManager {
+        let core = Core {
             redlock: Arc::new(redlock),
-            keepers: Arc::default(),
+            keepers: Keepers::default(),
             max_ttl,
+        };
+        Ok(LockManager {
+            core: Arc::new(core),
         })
     }
 }

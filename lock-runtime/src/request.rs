@@ -1,23 +1,22 @@
 //! Asking for a lock: what is wanted, checked once, before anything is sent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::global;
 use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::lease::Lease;
-use crate::manager::LockManager;
 use crate::redlock::validity;
 use crate::running;
-use crate::wait::{self, Order, Patience};
+use crate::wait::{self, Core, Order, Patience};
 
-/// A lock that is being asked for. Made by [`LockManager::lock`] and [`LockManager::lock_all`].
+/// A lock that is being asked for. Made by [`LockManager::lock`](crate::LockManager::lock) and
+/// [`LockManager::lock_all`](crate::LockManager::lock_all).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is acquired or run"]
 pub struct LockRequest {
-    /// `None`: the installed one, looked up when the lock is acquired.
-    manager: Option<LockManager>,
+    core: Option<Arc<Core>>,
     keys: Vec<LockKey>,
     ttl: Option<Duration>,
     patience: Patience,
@@ -40,9 +39,9 @@ pub enum OnLost {
 }
 
 impl LockRequest {
-    pub(crate) fn new(manager: Option<LockManager>, keys: Vec<LockKey>) -> Self {
+    pub(crate) fn new(core: Option<Arc<Core>>, keys: Vec<LockKey>) -> Self {
         Self {
-            manager,
+            core,
             keys,
             ttl: None,
             patience: Patience::For(Duration::ZERO),
@@ -55,9 +54,14 @@ impl LockRequest {
         }
     }
 
-    pub(crate) fn manager(mut self, manager: &LockManager) -> Self {
-        self.manager = Some(manager.clone());
+    /// Asks these nodes.
+    pub(crate) fn on(mut self, core: &Arc<Core>) -> Self {
+        self.core = Some(Arc::clone(core));
         self
+    }
+
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.core.is_some()
     }
 
     /// For how long the nodes keep the lock if nothing more is heard from this process. Required; at most the manager's
@@ -131,20 +135,21 @@ impl LockRequest {
     /// [`LockError`] says why the lock is not ours.
     pub async fn acquire(self) -> Result<Lease, LockError> {
         let name = self.name;
-        let manager = match &self.manager {
-            Some(manager) => manager.clone(),
-            None => global::installed()?,
+        let Some(core) = self.core.clone() else {
+            return Err(LockError::NotConfigured {
+                reason: "no nodes were named".into(),
+            });
         };
-        let order = self.checked(manager.max_ttl)?;
+        let order = self.checked(core.max_ttl)?;
         for key in &order.terms.keys {
-            if let Some(lease) = running::find(|lease| lease.hold().is_of(&manager.redlock, key)) {
+            if let Some(lease) = running::find(|lease| lease.hold().is_of(&core.redlock, key)) {
                 return Err(LockError::AlreadyHeld {
                     key: key.clone(),
                     by: lease.name,
                 });
             }
         }
-        let held = wait::acquire(&manager.redlock, &manager.keepers, order).await?;
+        let held = wait::acquire(&core, order).await?;
         let lease = Lease::new(held, name);
         match lease.hold().remaining() {
             Ok(_) => Ok(lease),
@@ -218,6 +223,7 @@ impl LockRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manager::LockManager;
 
     const MAX_TTL: Duration = Duration::from_secs(60);
 

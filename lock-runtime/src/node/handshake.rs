@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::life::Life;
 use super::link::{Link, words};
-use super::pool::Target;
-use super::redis::{EXTEND, RELEASE};
+use super::script::{EXTEND, RELEASE};
+use super::target::Target;
 use super::wire::{Abandon, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.

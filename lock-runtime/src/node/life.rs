@@ -15,7 +15,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::pool::Target;
+use super::target::Target;
 use super::{NodeError, Standing};
 
 /// For how long a server remembers. It is told again with every connection, and every hour.

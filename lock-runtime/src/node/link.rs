@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::life::Life;
-use super::pool::Target;
+use super::target::Target;
 use super::{Limit, NodeError, Standing};
 
 /// A connection to the server that was asked who it is.

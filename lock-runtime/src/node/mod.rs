@@ -7,6 +7,8 @@ mod link;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod redis;
+mod script;
+mod target;
 mod wire;
 
 use std::fmt;

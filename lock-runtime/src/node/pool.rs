@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use redis::RedisConnectionInfo;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::handshake::{Opened, open};
 use super::link::Link;
-use super::wire::Address;
+use super::target::Target;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
 
@@ -22,33 +21,6 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 
 /// A connection that lived this long was a good one: the next try need not wait.
 const LIVED: Duration = Duration::from_secs(1);
-
-/// How a server is reached.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) name: Arc<str>,
-    pub(crate) address: Address,
-    pub(crate) login: RedisConnectionInfo,
-    pub(crate) node_timeout: Duration,
-    /// How long a server is kept out that has restarted. `None`: not at all.
-    pub(crate) max_ttl: Option<Duration>,
-    /// The key under which a server remembers in which life it had a vote.
-    pub(crate) marker: String,
-}
-
-impl Target {
-    /// The marker's key, where servers are kept out.
-    pub(super) fn marker(&self) -> Option<&str> {
-        self.max_ttl.is_some().then_some(self.marker.as_str())
-    }
-
-    /// How long making a connection may take, and how long one may be silent before it is given up.
-    pub(super) fn patience(&self) -> Duration {
-        self.node_timeout
-            .saturating_mul(4)
-            .max(Duration::from_millis(500))
-    }
-}
 
 /// One connection, or the lack of it.
 #[derive(Debug)]

@@ -4,61 +4,20 @@
 //! TTL in milliseconds; so services in other languages can share a lock.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::link::Link;
 use super::pool::Slot;
+use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE};
 use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
     Return, Standing,
 };
 
-pub(crate) use super::pool::Target;
+pub(crate) use super::target::Target;
 pub(crate) use super::wire::Address;
-
-/// A script, called by its hash, and by its text where the server does not know the hash.
-pub(super) struct Script {
-    pub(super) source: &'static str,
-    hash: LazyLock<String>,
-}
-
-impl Script {
-    /// Calls it. A second call is only made if `still` agrees, as it comes behind what was sent since the first.
-    async fn call(
-        &self,
-        link: &Link,
-        limit: &Limit,
-        first: &OnceLock<Cmd>,
-        with: impl Fn(&str, &str) -> Cmd,
-        still: impl Fn() -> bool,
-    ) -> Result<Value, NodeError> {
-        let by_hash = first.get_or_init(|| with("EVALSHA", &self.hash));
-        match link.send(by_hash, limit).await {
-            Err(error) if error.is_noscript() && still() => {
-                link.send(&with("EVAL", self.source), limit).await
-            }
-            answer => answer,
-        }
-    }
-}
-
-macro_rules! script {
-    ($name:ident, $file:literal) => {
-        pub(super) static $name: Script = Script {
-            source: include_str!(concat!("scripts/", $file)),
-            hash: LazyLock::new(|| redis::Script::new($name.source).get_hash().to_owned()),
-        };
-    };
-}
-
-script!(ACQUIRE, "acquire.lua");
-script!(ACQUIRE_FENCED, "acquire_fenced.lua");
-script!(EXTEND, "extend.lua");
-script!(RAISE, "raise.lua");
-script!(RELEASE, "release.lua");
 
 /// See the [module](self).
 #[derive(Debug)]

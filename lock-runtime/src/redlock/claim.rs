@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::quorum::quorum;
-use super::raise::raise;
 use super::renew::Renewal;
 use super::replies::Replies;
 use super::{Cause, Redlock, Refusal, validity};
@@ -80,16 +79,6 @@ impl Claim {
                 .fence
                 .map(|token| Fence::of(&self.wire, token, self.redlock.fences.ttl)),
         }
-    }
-
-    /// Has its fencing token be at least this. False: no majority stored it.
-    pub(crate) async fn raise_fence(&mut self, token: u64) -> bool {
-        if self.fence.is_none_or(|fence| fence >= token) {
-            return true;
-        }
-        let raised = raise(self, token).await;
-        self.fence = raised.or(self.fence);
-        raised.is_some()
     }
 
     /// The refusal to give when the lock was granted too late to be of use.

@@ -11,8 +11,20 @@ use crate::node::{Fence, Raise};
 /// Each round proposes more than anything that was seen, so more than two are only needed while other clients propose too.
 const ROUNDS: u32 = 8;
 
+impl Claim {
+    /// Has its fencing token be at least this. False: no majority stored it.
+    pub(crate) async fn raise_fence(&mut self, token: u64) -> bool {
+        if self.fence.is_none_or(|fence| fence >= token) {
+            return true;
+        }
+        let raised = raise(self, token).await;
+        self.fence = raised.or(self.fence);
+        raised.is_some()
+    }
+}
+
 /// Has a majority store a token for a lock that is ours, from this proposal on. `None`: no majority did.
-pub(super) async fn raise(claim: &Claim, proposal: u64) -> Option<u64> {
+async fn raise(claim: &Claim, proposal: u64) -> Option<u64> {
     let redlock = &claim.redlock;
     let mut token = proposal;
     for _ in 0..ROUNDS {

@@ -51,6 +51,7 @@ pub(super) enum Event {
     Deliver {
         client: usize,
         node: usize,
+        attempt: u64,
         answer: Answered,
         to: oneshot::Sender<Answered>,
     },
@@ -156,7 +157,13 @@ impl Network {
     pub(super) fn runs_until(&self, client: usize) -> u64 {
         let outside = &self.outside[client];
         let paused = outside.pause.map(|(from, _)| from);
-        outside.due.iter().copied().chain(paused).min().unwrap_or(END)
+        outside
+            .due
+            .iter()
+            .copied()
+            .chain(paused)
+            .min()
+            .unwrap_or(END)
     }
 
     pub(super) fn heard(&mut self, client: usize, at: u64) {
@@ -248,7 +255,8 @@ impl Network {
         let attempt = self.recorder.sent(client, now, &question);
         let arrives = course.executed.unwrap_or(0);
         let name = question.name();
-        self.recorder.note(now, client, node, name, attempt, arrives);
+        self.recorder
+            .note(now, client, node, name, attempt, arrives);
 
         let mut to = Some(to);
         self.outside[client].due.extend(course.heard);
@@ -271,6 +279,7 @@ impl Network {
                 let deliver = Event::Deliver {
                     client,
                     node,
+                    attempt,
                     answer,
                     to,
                 };
@@ -368,5 +377,4 @@ impl Network {
         };
         self.chance.between(1, most)
     }
-
 }

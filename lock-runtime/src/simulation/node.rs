@@ -48,10 +48,10 @@ impl SimulatedNode {
     async fn connected(&self, limit: &Limit) -> Result<usize, NodeError> {
         loop {
             let (now, scenario) = (self.clock.now(), &self.shared.scenario);
-            let connection =
-                self.shared
-                    .network()
-                    .connect(scenario, self.client, self.node, now);
+            let connection = self
+                .shared
+                .network()
+                .connect(scenario, self.client, self.node, now);
             match connection {
                 Ok(reached) => return reached.ok_or_else(|| "connection refused".into()),
                 Err(at) => {

@@ -97,6 +97,45 @@ pub(super) struct Counts {
     pub(super) admitted: u64,
 }
 
+impl Counts {
+    fn all(&self) -> [(&'static str, u64); 10] {
+        [
+            ("acquired", self.acquired),
+            ("acquired when all is well", self.benign),
+            ("fenced", self.fenced),
+            ("raised", self.raised),
+            ("renewed", self.renewed),
+            ("lost", self.lost),
+            ("forgotten while held", self.forgotten_while_held),
+            ("paused past the deadline", self.paused_past_the_deadline),
+            ("sent to young nodes", self.sent_to_young_nodes),
+            ("admitted", self.admitted),
+        ]
+    }
+
+    /// A simulation in which something never happens proves nothing about it.
+    pub(super) fn check_that_all_was_met(&self) {
+        for (what, count) in self.all() {
+            assert!(count > 0, "never met: {what}");
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.acquired += other.acquired;
+        self.benign += other.benign;
+        self.fenced += other.fenced;
+        self.raised += other.raised;
+        self.renewed += other.renewed;
+        self.lost += other.lost;
+        self.forgotten_while_held += other.forgotten_while_held;
+        self.paused_past_the_deadline += other.paused_past_the_deadline;
+        self.sent_to_young_nodes += other.sent_to_young_nodes;
+        self.admitted += other.admitted;
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
@@ -294,7 +333,9 @@ impl Recorder {
                 && holder.looked + 1 < holder.until
                 && holder.lease.strong_count() > 0
         });
-        live.map(|holder| holder.until - 1).filter(|at| *at > now).min()
+        live.map(|holder| holder.until - 1)
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// What was met by somebody who believes to hold a lock now.
@@ -307,9 +348,7 @@ impl Recorder {
     pub(super) fn oversleeps(&self, client: usize, from: u64, to: u64) -> bool {
         let mut holders = self.holders.iter().rev();
         holders.any(|holder| {
-            holder.client == client
-                && holder.ended.is_none()
-                && (from..to).contains(&holder.until)
+            holder.client == client && holder.ended.is_none() && (from..to).contains(&holder.until)
         })
     }
 

@@ -134,16 +134,19 @@ impl Server {
         }
     }
 
-    /// Crashes and comes back as often as it has to, to be in this life.
-    pub(super) fn live(&mut self, scenario: &Scenario, life: usize) {
+    /// Crashes and comes back as often as it has to, to be in this life. True: it forgot.
+    pub(super) fn live(&mut self, scenario: &Scenario, life: usize) -> bool {
+        let mut forgot = false;
         while self.life < life {
             self.life += 1;
             if !scenario.lives[self.number][self.life].remembers {
                 self.memory = Arc::new(MemoryNode::new());
                 self.remembers = None;
                 self.owners.clear();
+                forgot = true;
             }
         }
+        forgot
     }
 
     /// Answers at once, in the server's time.
@@ -258,5 +261,7 @@ fn now() -> Limit {
 
 /// An embedded node never has to wait.
 fn answered<T>(reply: crate::node::Reply<T>) -> Result<T, NodeError> {
-    reply.now_or_never().expect("an embedded node answers at once")
+    reply
+        .now_or_never()
+        .expect("an embedded node answers at once")
 }

@@ -33,16 +33,21 @@ pub(crate) enum Patience {
     Forever,
 }
 
+/// What locks are taken on, and what looks after them.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) redlock: Arc<Redlock>,
+    pub(crate) keepers: Keepers,
+    pub(crate) max_ttl: Duration,
+}
+
 /// Takes all the locks, or none.
-pub(crate) async fn acquire(
-    redlock: &Arc<Redlock>,
-    keepers: &Arc<Keepers>,
-    order: Order,
-) -> Result<Held, LockError> {
+pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, LockError> {
     let key = order.terms.keys.first().cloned();
     let (answer, result) = oneshot::channel();
-    let work = contend(Arc::clone(redlock), Arc::clone(keepers), order, answer);
-    redlock.executor.spawn(work);
+    core.redlock
+        .executor
+        .spawn(contend(Arc::clone(core), order, answer));
     result.await.unwrap_or_else(|_| {
         Err(LockError::NoQuorum {
             key: key.unwrap_or_else(|| "".into()),
@@ -54,11 +59,13 @@ pub(crate) async fn acquire(
 }
 
 async fn contend(
-    redlock: Arc<Redlock>,
-    keepers: Arc<Keepers>,
+    core: Arc<Core>,
     order: Order,
     mut answer: oneshot::Sender<Result<Held, LockError>>,
 ) {
+    let Core {
+        redlock, keepers, ..
+    } = &*core;
     let started = Instant::now();
     let (least, most) = POLL;
     let mut backoff = Backoff::new(least, most);
@@ -73,12 +80,12 @@ async fn contend(
             let Ok(_turn) = redlock.attempts.acquire().await else {
                 return;
             };
-            take_all(&redlock, &order).await
+            take_all(redlock, &order).await
         };
         match taken {
             Ok(claims) => {
                 redlock.counters.acquired.add();
-                let hold = Arc::new(Hold::new(&redlock, order.terms, claims));
+                let hold = Arc::new(Hold::new(redlock, order.terms, claims));
                 keepers.keep(&hold);
                 // If nobody is left to take it, it is dropped here, which releases it.
                 let _ = answer.send(Ok(Held(hold)));
@@ -90,7 +97,7 @@ async fn contend(
                     redlock.executor.spawn(stragglers.finish());
                 }
                 if time_is_over {
-                    let error = explain(&redlock, refusal, &order, started).await;
+                    let error = explain(redlock, refusal, &order, started).await;
                     let _ = answer.send(Err(error));
                     return;
                 }

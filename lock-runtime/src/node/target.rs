@@ -1,0 +1,35 @@
+//! How a server is reached, and what it is expected to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::RedisConnectionInfo;
+
+use super::wire::Address;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: Arc<str>,
+    pub(crate) address: Address,
+    pub(crate) login: RedisConnectionInfo,
+    pub(crate) node_timeout: Duration,
+    /// How long a server is kept out that has restarted. `None`: not at all.
+    pub(crate) max_ttl: Option<Duration>,
+    /// The key under which a server remembers in which life it had a vote.
+    pub(crate) marker: String,
+}
+
+impl Target {
+    /// The marker's key, where servers are kept out.
+    pub(super) fn marker(&self) -> Option<&str> {
+        self.max_ttl.is_some().then_some(self.marker.as_str())
+    }
+
+    /// How long making a connection may take, and how long one may be silent before it is given up.
+    pub(super) fn patience(&self) -> Duration {
+        self.node_timeout
+            .saturating_mul(4)
+            .max(Duration::from_millis(500))
+    }
+}

@@ -1,0 +1,307 @@
+//! What clients do: ask for locks in every way that there is, hold them, and let go of them in every way.
+
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::chance::Chance;
+use super::client::Clock;
+use super::network::Shared;
+use super::node::SimulatedNode;
+use super::recorder::HolderId;
+use super::scenario::{BENIGN, BENIGN_ROUNDS, CALM, MAX_TTL, NODE_TIMEOUT, PATIENCE};
+use crate::executor::Executor;
+use crate::lease::Lease;
+use crate::manager::LockManager;
+use crate::node::Node;
+use crate::redlock::{Fences, Redlock};
+use crate::request::LockRequest;
+
+/// The time at the start of every world, in seconds since 1970.
+const EPOCH: u64 = 1_700_000_000;
+
+/// The workers of a client.
+pub(super) fn of(
+    client: usize,
+    clock: Clock,
+    shared: &Arc<Shared>,
+) -> impl Iterator<Item = impl Future<Output = ()> + Send + 'static> {
+    let manager = manager(client, clock, shared);
+    workers(client, shared).map(move |worker| {
+        let stream = 16 + (client * 16 + worker) as u64;
+        let worker = Worker {
+            client,
+            manager: manager.clone(),
+            clock,
+            chance: Chance::new(shared.scenario.seed, stream),
+            shared: Arc::clone(shared),
+        };
+        worker.work()
+    })
+}
+
+/// One or two a client.
+pub(super) fn workers(client: usize, shared: &Shared) -> std::ops::Range<usize> {
+    let two = (shared.scenario.seed >> client).is_multiple_of(4);
+    0..1 + usize::from(two)
+}
+
+fn manager(client: usize, clock: Clock, shared: &Arc<Shared>) -> LockManager {
+    let nodes = (0..shared.scenario.nodes)
+        .map(|node| -> Arc<dyn Node> { Arc::new(SimulatedNode::new(client, node, clock, shared)) })
+        .collect();
+    let skews = shared.scenario.skews[client].clone();
+    let mut fences = Fences::default();
+    fences.clock = Arc::new(move || wall_clock(clock.now(), &skews));
+    let redlock = Redlock::new(
+        nodes,
+        Duration::from_millis(NODE_TIMEOUT),
+        "",
+        fences,
+        Executor::of_caller(),
+    );
+    LockManager {
+        core: Arc::new(crate::wait::Core {
+            redlock: Arc::new(redlock),
+            keepers: crate::hold::Keepers::default(),
+            max_ttl: Duration::from_millis(MAX_TTL),
+        }),
+    }
+}
+
+fn wall_clock(now: u64, skews: &[(u64, i64)]) -> SystemTime {
+    let skew = skews.iter().rev().find(|(from, _)| *from <= now);
+    let skew = skew.map_or(0, |(_, skew)| *skew);
+    let millis = (EPOCH * 1_000 + now).saturating_add_signed(skew);
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+struct Worker {
+    client: usize,
+    manager: LockManager,
+    clock: Clock,
+    chance: Chance,
+    shared: Arc<Shared>,
+}
+
+/// A lock that is asked for.
+struct Wanted {
+    keys: Vec<usize>,
+    ttl: u64,
+    request: LockRequest,
+}
+
+impl Worker {
+    async fn work(mut self) {
+        self.pause(30).await;
+        while self.clock.now() < CALM && !self.is_cut() {
+            self.round().await;
+            self.pause(60).await;
+        }
+        if !self.is_cut() {
+            sleep_until(self.clock.at(BENIGN)).await;
+            for _ in 0..BENIGN_ROUNDS {
+                self.benign_round().await;
+            }
+        }
+        self.shared.network().recorder.finished += 1;
+    }
+
+    fn is_cut(&self) -> bool {
+        let now = self.clock.now();
+        self.shared.scenario.is_cut(self.client, now)
+    }
+
+    async fn pause(&mut self, most: u64) {
+        sleep(self.up_to(most)).await;
+    }
+
+    fn up_to(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.chance.between(0, most))
+    }
+
+    /// Nothing goes wrong any more: whoever waits gets it.
+    async fn benign_round(&mut self) {
+        let ttl = MAX_TTL;
+        let request = self
+            .manager
+            .lock("key-0")
+            .ttl(Duration::from_millis(ttl))
+            .wait(Duration::from_millis(PATIENCE))
+            .fenced(true);
+        let held = self.up_to(20);
+        let wanted = Wanted {
+            keys: vec![0],
+            ttl,
+            request,
+        };
+        let outcome = self.run(wanted, vec![held], None).await;
+        let recorder = &mut self.shared.network().recorder;
+        if let Err(error) = outcome {
+            let fault = format!("client {} did not get on: {error}", self.client);
+            recorder.fault(fault);
+        } else {
+            recorder.counts.benign += 1;
+        }
+    }
+
+    async fn round(&mut self) {
+        let wanted = self.wanted();
+        let steps = 1 + self.chance.index(5);
+        let most = if self.chance.one_in(3) { 300 } else { 40 };
+        let steps: Vec<_> = (0..steps).map(|_| self.up_to(most)).collect();
+        match self.chance.index(6) {
+            0..3 => {
+                let extends = self
+                    .chance
+                    .one_in(5)
+                    .then(|| self.chance.index(steps.len()));
+                // That the lock is busy, or lost, is what rounds are for.
+                let _ = self.run(wanted, steps, extends).await;
+            }
+            3 => {
+                let patience = self.up_to(300);
+                // Dropped in the middle of whatever it does then.
+                let _ = timeout(patience, self.run(wanted, steps, None)).await;
+            }
+            _ => self.hold(wanted, &steps).await,
+        }
+    }
+
+    fn wanted(&mut self) -> Wanted {
+        let all = self.shared.scenario.keys;
+        let mut keys = vec![self.chance.index(all)];
+        if self.chance.one_in(5) {
+            keys = (0..all).collect();
+        }
+        let ttl = match self.chance.index(3) {
+            0 => MAX_TTL,
+            _ => self.chance.between(60, MAX_TTL),
+        };
+        let names = keys.iter().map(|key| format!("key-{key}"));
+        let mut request = self
+            .manager
+            .lock_all(names)
+            .ttl(Duration::from_millis(ttl))
+            .fenced(!self.chance.one_in(4))
+            .extend(!self.chance.one_in(3));
+        if !self.chance.one_in(3) {
+            request = request.wait(self.up_to(600));
+        }
+        if self.chance.one_in(6) {
+            request = request.hold_at_least(self.up_to(ttl));
+        }
+        if self.chance.one_in(8) {
+            request = request.max_hold(Duration::from_millis(ttl) + self.up_to(300));
+        }
+        Wanted { keys, ttl, request }
+    }
+
+    /// A guarded body.
+    async fn run(
+        &self,
+        wanted: Wanted,
+        steps: Vec<Duration>,
+        extends: Option<usize>,
+    ) -> Result<(), crate::LockError> {
+        let Wanted { keys, ttl, request } = wanted;
+        let body = |lease: Arc<Lease>| {
+            let watch = self.watch(&keys, ttl, &lease, &Arc::downgrade(&lease));
+            Body {
+                watch,
+                lease: Arc::clone(&lease),
+                work: Box::pin(async move {
+                    for (index, step) in steps.into_iter().enumerate() {
+                        sleep(step).await;
+                        if extends == Some(index) {
+                            // The next poll says what came of it.
+                            let _ = lease.extend().await;
+                        }
+                    }
+                }),
+            }
+        };
+        request.run(body).await
+    }
+
+    /// A lease held by hand, and let go of in one way or the other.
+    async fn hold(&mut self, wanted: Wanted, steps: &[Duration]) {
+        let Wanted { keys, ttl, request } = wanted;
+        let Ok(lease) = request.acquire().await else {
+            return;
+        };
+        let watch = self.watch(&keys, ttl, &lease, &Weak::new());
+        for step in steps {
+            sleep(*step).await;
+            watch.look(&lease);
+            if lease.is_lost() {
+                break;
+            }
+        }
+        drop(watch);
+        if self.chance.one_in(3) {
+            drop(lease);
+        } else {
+            // What a release may say has tests of its own.
+            let _ = lease.release().await;
+        }
+    }
+
+    fn watch(&self, keys: &[usize], ttl: u64, lease: &Lease, seen: &Weak<Lease>) -> Watch {
+        let now = self.clock.now();
+        let told = (lease.remaining(), lease.fence());
+        let recorder = &mut self.shared.network().recorder;
+        Watch {
+            ids: recorder.acquired(self.client, keys, ttl, now, told, seen),
+            clock: self.clock,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+/// Tells the recorder of a holder, to its end.
+struct Watch {
+    ids: Vec<HolderId>,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    fn look(&self, lease: &Lease) -> Duration {
+        let left = lease.remaining();
+        let now = self.clock.now();
+        let recorder = &mut self.shared.network().recorder;
+        recorder.looked(&self.ids, now, left);
+        left
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let now = self.clock.now();
+        self.shared.network().recorder.ended(&self.ids, now);
+    }
+}
+
+/// A body that is not to be polled any more once its lease is over.
+struct Body {
+    watch: Watch,
+    lease: Arc<Lease>,
+    work: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Future for Body {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.watch.look(&self.lease).is_zero() {
+            let now = self.watch.clock.now();
+            let fault = format!("a body is polled at {now}, after its lease is over");
+            self.watch.shared.network().recorder.fault(fault);
+        }
+        self.work.as_mut().poll(context)
+    }
+}
