@@ -198,3 +198,11 @@ impl Answer for Findings {
 pub fn ready(manager: &LockManager) -> impl Future<Output = ()> {
     eventually_async(DEADLINE, "the nodes answer", || manager.ready())
 }
+
+/// Acquires a lock, waiting for it, and releases it; fails if either does.
+pub async fn cycle(manager: &LockManager, key: &str, ttl: Duration) {
+    let lease = manager.lock(key).ttl(ttl).wait(DEADLINE).acquire().await;
+    let lease = lease.unwrap_or_else(|error| panic!("{key}: {error}"));
+    let released = lease.release().await;
+    released.unwrap_or_else(|error| panic!("{key}: {error}"));
+}

@@ -25,7 +25,7 @@ pub mod server;
 pub mod wait;
 
 pub use cancel::dropped_after;
-pub use fleet::{Fleet, ready};
+pub use fleet::{Fleet, cycle, ready};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;

@@ -1,27 +1,18 @@
 //! Connections: found dead before a request needs them, made anew, and never a queue that is taken for silence.
 
 use lock_runtime::LockManager;
-use lock_tests::{DEADLINE, Disk, Fleet, Mode, eventually, ready};
+use lock_tests::{DEADLINE, Disk, Fleet, Mode, cycle, eventually, ready};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(60);
-
-async fn cycle(locks: &LockManager, key: &str) {
-    let lease = locks.lock(key).ttl(TTL).wait(DEADLINE).acquire().await;
-    let lease = lease.unwrap_or_else(|error| panic!("{key}: {error}"));
-    lease
-        .release()
-        .await
-        .unwrap_or_else(|error| panic!("{key}: {error}"));
-}
 
 /// In use again soon after it answers: the upper bound of the pauses between tries is 100 ms.
 #[tokio::test]
 async fn a_restarted_node_is_used_again() {
     let fleet = Fleet::start(1);
     let locks = fleet.manager();
-    cycle(&locks, "before").await;
+    cycle(&locks, "before", TTL).await;
     for _ in 0..3 {
         fleet.servers()[0].kill();
         let error = locks
@@ -53,7 +44,7 @@ async fn an_idle_connection_that_was_forgotten_is_found_without_a_request() {
         .node_timeout(Duration::from_millis(50))
         .build()
         .unwrap();
-    cycle(&locks, "before").await;
+    cycle(&locks, "before", TTL).await;
     let connections = || fleet.proxies().iter().map(lock_tests::Proxy::connections);
     let before: Vec<_> = connections().collect();
     for proxy in fleet.proxies() {
@@ -77,17 +68,17 @@ async fn a_silent_node_is_not_asked_again_and_again() {
         .node_timeout(Duration::from_millis(100))
         .build()
         .unwrap();
-    cycle(&locks, "before").await;
+    cycle(&locks, "before", TTL).await;
     fleet.proxies()[0].set(Mode::HoldAnswers);
     let silent = &fleet.servers()[0];
-    cycle(&locks, "noticed").await;
+    cycle(&locks, "noticed", TTL).await;
     eventually(DEADLINE, "its silence is noticed", || {
         silent.keys("noticed").is_empty()
     })
     .await;
     silent.reset_command_stats();
     for round in 0..200 {
-        cycle(&locks, &format!("k{round}")).await;
+        cycle(&locks, &format!("k{round}"), TTL).await;
     }
     let asked = silent.command_stats().get("set").copied().unwrap_or(0);
     assert!(asked < 100, "it was asked {asked} times for 200 locks");

@@ -24,7 +24,7 @@ async fn storm(contenders: usize) {
     for round in 0..ROUNDS {
         let start = Arc::new(Barrier::new(contenders));
         let mut tries = JoinSet::new();
-        for manager in managers.iter().cloned() {
+        for manager in &managers {
             let start = Arc::clone(&start);
             tries.spawn(async move {
                 let request = manager

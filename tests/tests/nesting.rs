@@ -70,9 +70,9 @@ async fn a_spawned_task_waits_for_the_body_that_spawned_it() {
         let spawned = tokio::spawn(async move { deposit(&inner, 1).await });
         tokio::time::sleep(TTL / 2).await;
         assert!(!spawned.is_finished(), "it waits");
-        spawned
+        (spawned,)
     });
-    let spawned = spawned.await.expect("free");
+    let (spawned,) = spawned.await.expect("free");
     spawned
         .await
         .expect("no panic")

@@ -1,7 +1,9 @@
 //! Nodes that do not answer: a minority costs nothing, a majority is an outage, said in time, and no body runs.
 
 use lock_runtime::{LockError, LockManager, LockManagerBuilder, Vote};
-use lock_tests::{DEADLINE, Disk, Fleet, Mode, Proxy, RedisServer, eventually, eventually_async};
+use lock_tests::{
+    DEADLINE, Disk, Fleet, Mode, Proxy, RedisServer, cycle, eventually, eventually_async,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,25 +44,16 @@ impl Fault {
     }
 }
 
-async fn cycle(locks: &LockManager, key: &str) {
-    let lease = locks.lock(key).ttl(SHORT).wait(DEADLINE).acquire().await;
-    let lease = lease.unwrap_or_else(|error| panic!("{key}: {error}"));
-    lease
-        .release()
-        .await
-        .unwrap_or_else(|error| panic!("{key}: {error}"));
-}
-
 #[tokio::test]
 async fn a_minority_that_fails_is_not_noticed() {
     for fault in Fault::ALL {
         let fleet = Fleet::start(5).behind_proxies();
         let locks = fleet.builder().max_ttl(SHORT).build().unwrap();
-        cycle(&locks, "before").await;
+        cycle(&locks, "before", SHORT).await;
         for down in 0..2 {
             fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
             for round in 0..20 {
-                cycle(&locks, &format!("{fault:?}:{down}:{round}")).await;
+                cycle(&locks, &format!("{fault:?}:{down}:{round}"), SHORT).await;
             }
         }
         for down in 0..2 {
@@ -94,7 +87,7 @@ async fn a_majority_that_fails_is_an_outage_and_no_body_runs() {
     for fault in Fault::ALL {
         let fleet = Fleet::start(5).behind_proxies();
         let locks = fleet.builder().max_ttl(SHORT).build().unwrap();
-        cycle(&locks, "before").await;
+        cycle(&locks, "before", SHORT).await;
         for down in 0..3 {
             fault.break_node(&fleet.servers()[down], &fleet.proxies()[down]);
         }
@@ -142,7 +135,7 @@ async fn an_outage_is_told_after_the_node_timeout() {
     const NODE_TIMEOUT: Duration = Duration::from_secs(2);
     let fleet = Fleet::start(5).behind_proxies();
     let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build().unwrap();
-    cycle(&locks, "before").await;
+    cycle(&locks, "before", SHORT).await;
     for proxy in &fleet.proxies()[..3] {
         proxy.set(Mode::Blackhole);
     }
@@ -169,7 +162,7 @@ async fn a_silent_node_does_not_delay_a_decision() {
     const NODE_TIMEOUT: Duration = Duration::from_secs(10);
     let fleet = Fleet::start(5).behind_proxies();
     let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build().unwrap();
-    cycle(&locks, "before").await;
+    cycle(&locks, "before", SHORT).await;
     for proxy in &fleet.proxies()[..2] {
         proxy.set(Mode::Blackhole);
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Stragglers};
+use super::claim::Claim;
 use super::{Fences, Redlock};
 use crate::executor::Executor;
 use crate::node::{
@@ -127,22 +128,28 @@ async fn settle() {
     }
 }
 
-/// A node that is connected only after the release must not be sent the request: nothing would release it.
-#[tokio::test(start_paused = true)]
-async fn a_request_is_not_sent_behind_its_release() {
-    let (nodes, redlock) = three();
+/// Two of the nodes are connected, and grant; the third is not.
+async fn granted_by_two(nodes: &[Arc<Told>; 3], redlock: &Arc<Redlock>) -> (Claim, Stragglers) {
     for node in &nodes[..2] {
         node.connect();
     }
-    let acquiring = Arc::clone(&redlock);
+    let acquiring = Arc::clone(redlock);
     let acquiring = tokio::spawn(async move { acquiring.acquire(&"k".into(), TTL, false).await });
     settle().await;
     for node in &nodes[..2] {
         node.answer(Acquired::Granted(0));
     }
     let (claim, stragglers) = acquiring.await.expect("no panic");
+    (claim.expect("two of three"), stragglers)
+}
+
+/// A node that is connected only after the release must not be sent the request: nothing would release it.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_not_sent_behind_its_release() {
+    let (nodes, redlock) = three();
+    let (claim, stragglers) = granted_by_two(&nodes, &redlock).await;
     let stragglers = tokio::spawn(stragglers.finish());
-    let confirmed = claim.expect("two of three").release().await.expect("told");
+    let confirmed = claim.release().await.expect("told");
     assert!(confirmed.by_majority());
     nodes[2].connect();
     stragglers.await.expect("no panic");
@@ -154,16 +161,7 @@ async fn a_request_is_not_sent_behind_its_release() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_late_has_the_lock_too_and_is_released() {
     let (nodes, redlock) = three();
-    for node in &nodes[..2] {
-        node.connect();
-    }
-    let acquiring = Arc::clone(&redlock);
-    let acquiring = tokio::spawn(async move { acquiring.acquire(&"k".into(), TTL, false).await });
-    settle().await;
-    for node in &nodes[..2] {
-        node.answer(Acquired::Granted(0));
-    }
-    let (claim, stragglers) = acquiring.await.expect("no panic");
+    let (claim, stragglers) = granted_by_two(&nodes, &redlock).await;
     let stragglers = tokio::spawn(stragglers.finish());
     nodes[2].connect();
     settle().await;

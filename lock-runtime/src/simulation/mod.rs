@@ -131,11 +131,6 @@ fn a_restarted_node_that_grants_is_noticed() {
 }
 
 #[test]
-fn a_restarted_node_that_counts_for_renewals_is_noticed() {
-    bites(Mutant::YoungRenewalsCount, 2_000, "two hold");
-}
-
-#[test]
 fn forgotten_fences_are_noticed() {
     bites(Mutant::FencesAreForgotten, 100, "falls");
 }

@@ -11,7 +11,6 @@ use tokio::time::sleep_until;
 
 use super::client::Clock;
 use super::network::{Answered, Shared};
-use super::scenario::Mutant;
 use super::server::{Answer, Question};
 use crate::node::{
     Acquired, Ask, Extension, Holder, Limit, Node, NodeError, Raise, Released, Reply, Return,
@@ -140,9 +139,7 @@ impl Node for SimulatedNode {
             }
             let question = Question::Extend(Arc::clone(&extension));
             let answer = self.ask(question, &extension.limit).await?;
-            if !self.shared.scenario.is(Mutant::YoungRenewalsCount) {
-                self.votes(life)?;
-            }
+            self.votes(life)?;
             acquired(answer)
         })
     }

@@ -9,7 +9,7 @@ pub(super) const MAX_TTL: u64 = 800;
 pub(super) const NODE_TIMEOUT: u64 = 40;
 
 /// From when on nothing goes wrong any more.
-pub(super) const CALM: u64 = 2_000;
+pub(super) const CALM: u64 = 2_500;
 
 /// From when on every node has its vote again, so that everybody who waits must get the lock.
 pub(super) const BENIGN: u64 = CALM + 3 * MAX_TTL;
@@ -18,7 +18,7 @@ pub(super) const BENIGN: u64 = CALM + 3 * MAX_TTL;
 pub(super) const PATIENCE: u64 = 4_000;
 
 /// How often each client asks then.
-pub(super) const BENIGN_ROUNDS: u64 = 2;
+pub(super) const BENIGN_ROUNDS: u64 = 1;
 
 /// When all clients have gone.
 pub(super) const GONE: u64 = BENIGN + BENIGN_ROUNDS * (PATIENCE + 500);
@@ -33,8 +33,6 @@ pub(super) enum Mutant {
     YoungNodesVote,
     /// A node that restarted grants before the longest lease is over.
     YoungNodesVoteEarly,
-    /// The answer of a node that restarted counts for a renewal.
-    YoungRenewalsCount,
     /// Nodes do not store fencing tokens.
     FencesAreForgotten,
     /// Nodes' clocks run a tenth fast, which is more than is allowed for.
@@ -89,6 +87,8 @@ pub(super) struct Scenario {
     pub(super) cut: Vec<Option<u64>>,
     /// By how much the wall clock of each client is off, from when on.
     pub(super) skews: Vec<Vec<(u64, i64)>>,
+    /// Everybody asks for the longest lease, renews nothing, and holds on to it until it is lost.
+    pub(super) stubborn: bool,
     /// One in so many requests meets a fault of its connection; 0: none.
     pub(super) faults: u64,
 }
@@ -126,6 +126,7 @@ impl Scenario {
                 cut.then(|| chance.between(0, CALM))
             })
             .collect();
+        let stubborn = chance.one_in(4);
         let rarity = [0, 60, 25, 12];
         Self {
             seed,
@@ -141,6 +142,7 @@ impl Scenario {
             sudden_pauses: rarity[chance.index(2)] * 3,
             cut,
             skews,
+            stubborn,
             faults: rarity[chance.index(4)],
         }
     }

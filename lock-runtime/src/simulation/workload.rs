@@ -150,8 +150,11 @@ impl Worker {
 
     async fn round(&mut self) {
         let wanted = self.wanted();
-        let steps = 1 + self.chance.index(5);
-        let most = if self.chance.one_in(3) { 300 } else { 40 };
+        let (steps, most) = match self.shared.scenario.stubborn {
+            true => (8, 300),
+            false if self.chance.one_in(3) => (1 + self.chance.index(5), 300),
+            false => (1 + self.chance.index(5), 40),
+        };
         let steps: Vec<_> = (0..steps).map(|_| self.up_to(most)).collect();
         match self.chance.index(6) {
             0..3 => {
@@ -181,14 +184,16 @@ impl Worker {
             0 => MAX_TTL,
             _ => self.chance.between(60, MAX_TTL),
         };
+        let stubborn = self.shared.scenario.stubborn;
+        let ttl = if stubborn { MAX_TTL } else { ttl };
         let names = keys.iter().map(|key| format!("key-{key}"));
         let mut request = self
             .manager
             .lock_all(names)
             .ttl(Duration::from_millis(ttl))
             .fenced(!self.chance.one_in(4))
-            .extend(!self.chance.one_in(3));
-        if !self.chance.one_in(3) {
+            .extend(!self.chance.one_in(3) && !stubborn);
+        if stubborn || !self.chance.one_in(3) {
             request = request.wait(self.up_to(600));
         }
         if self.chance.one_in(6) {
