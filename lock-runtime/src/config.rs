@@ -117,15 +117,16 @@ impl LockManagerBuilder {
         self
     }
 
-    /// No lease is asked for with a longer TTL. From 10 ms to 24 h; default 60 s.
+    /// No lease is asked for with a longer TTL; and a node that has restarted, perhaps without its last writes, has no vote
+    /// for as long. From 10 ms to 24 h; default 60 s. All clients of a lock must be given the same.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
     }
 
     /// How long one node may take to answer before it is decided without it. From 1 ms to 10 s, and below `max_ttl`;
-    /// default 50 ms. A lock is refused for an outage after this time at the latest, and nothing is gained by a TTL
-    /// that is not many times longer.
+    /// default 50 ms. One try at a lock is refused for an outage after this time at the latest, and a TTL should be
+    /// many times longer.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = node_timeout;
         self

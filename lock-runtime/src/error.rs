@@ -67,7 +67,10 @@ impl fmt::Display for NodeVote {
             Vote::NotOurs => "not ours",
             Vote::Failed(reason) => reason,
             Vote::Abstains(left) => {
-                return write!(f, "restarted, and has no vote for another {left:.1?}");
+                return write!(
+                    f,
+                    "started less than max_ttl ago, and has no vote for another {left:.1?}"
+                );
             }
         })
     }

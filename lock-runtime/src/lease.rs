@@ -108,7 +108,12 @@ impl Lease {
     }
 
     /// Releases at the end of a body: what goes wrong must not replace the body's result, so it is logged and counted.
+    /// What was lost is released without waiting: there is nothing to be confirmed any more.
     pub(crate) async fn end(&self) {
+        if let Err(End::Lost(_)) = self.hold().remaining() {
+            self.end_in_background();
+            return;
+        }
         if let Err(error) = self.release_claims().await {
             tracing::warn!(name = self.name, %error, "lock release was not confirmed");
         }

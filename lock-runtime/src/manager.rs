@@ -87,14 +87,15 @@ impl LockManager {
         )
     }
 
-    /// Whether a majority of the nodes answers now, for a readiness probe. Takes up to `node_timeout`.
+    /// Whether a majority of the nodes would vote now, for a readiness probe. Takes up to `node_timeout`, and a few times
+    /// that while a new deployment is found to be one.
     ///
-    /// Nothing is changed by it, and dropping the future ends it.
+    /// No lock is touched by it, and dropping the future is safe.
     pub async fn ready(&self) -> bool {
         let (answer, result) = tokio::sync::oneshot::channel();
         let redlock = Arc::clone(&self.core.redlock);
         self.core.redlock.executor.spawn(async move {
-            let _ = answer.send(redlock.answers().await);
+            let _ = answer.send(redlock.votes().await);
         });
         result.await.unwrap_or(false)
     }

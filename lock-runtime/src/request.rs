@@ -185,7 +185,7 @@ impl LockRequest {
         };
         if asked > max_ttl {
             return Err(invalid_ttl(format!(
-                "a TTL of {asked:?} is longer than max_ttl, {max_ttl:?}"
+                "a TTL of {asked:?} is longer than max_ttl, {max_ttl:?}, which the manager's builder sets"
             )));
         }
         let ttl = Duration::from_millis(u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));

@@ -25,6 +25,7 @@ async fn storm(contenders: usize) {
         let start = Arc::new(Barrier::new(contenders));
         let mut tries = JoinSet::new();
         for manager in &managers {
+            let manager = manager.clone();
             let start = Arc::clone(&start);
             tries.spawn(async move {
                 let request = manager

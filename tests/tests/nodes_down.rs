@@ -314,7 +314,9 @@ async fn errors_of_a_node_are_votes_in_the_words_of_redis() {
 /// A manager that logs in to every node as a user with these permissions.
 fn as_user(fleet: &Fleet, permissions: &[&str]) -> LockManager {
     let nodes = fleet.servers().iter().map(|server| {
-        let user = ["ACL", "SETUSER", "locks", "on", ">p:w@d", "~shop:*"];
+        let user = [
+            "ACL", "SETUSER", "locks", "on", ">p:w@d", "~shop:*", "~{shop:*",
+        ];
         let _: String = server.command(&[&user, permissions].concat());
         server.reset_command_stats();
         format!("redis://locks:p%3Aw%40d@{}", server.name())
@@ -336,7 +338,7 @@ async fn commands_of_a_cycle(fleet: &Fleet, locks: &LockManager) -> BTreeSet<Str
     assert!(fleet.nodes_with("shop:k") >= 2, "the prefix is on the wire");
     fleet.assert_no_key_without_ttl();
     lease.release().await.expect("released");
-    fleet.assert_no_keys("*").await;
+    fleet.assert_no_keys("shop:*").await;
     let stats = fleet.servers().iter().flat_map(RedisServer::command_stats);
     stats.map(|(command, _)| command).collect()
 }
@@ -354,9 +356,7 @@ async fn servers_of_unknown_version_are_asked_by_script() {
 #[tokio::test]
 async fn the_permissions_of_the_readme_are_enough() {
     let readme = include_str!("../../README.md");
-    let (_, listed) = readme
-        .split_once("The user needs, on the keys with your\nprefix:")
-        .unwrap();
+    let (_, listed) = readme.split_once("; and on them").unwrap();
     let (listed, _) = listed.split_once(". Without `INFO`").unwrap();
     let permissions: Vec<_> = listed
         .split('`')
@@ -375,6 +375,11 @@ async fn the_permissions_of_the_readme_are_enough() {
         commands.contains("set") && !commands.contains("eval"),
         "{commands:?}"
     );
+    let fenced = locks.lock("k").ttl(TTL).fenced(true).wait(DEADLINE);
+    let lease = fenced.acquire().await.expect("free");
+    lease.extend().await.expect("renewed");
+    assert!(lease.fence() > 0);
+    lease.release().await.expect("released");
     for server in fleet.servers() {
         let denied: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
         assert!(denied.is_empty(), "{denied:?}");

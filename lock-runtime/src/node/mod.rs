@@ -54,7 +54,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Who has the lock. Changes nothing.
     fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>>;
 
-    /// Whether it would answer a request now.
+    /// Whether it would vote on a request now.
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()>;
 
     /// Whether it has a vote, looked up anew where that may have changed.

@@ -164,6 +164,7 @@ impl Node for RedisNode {
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {
         Box::pin(async move {
             let link = self.slot("").trusted(&limit).await?;
+            link.votes()?;
             link.send(&redis::cmd("PING"), &limit).await.map(drop)
         })
     }

@@ -187,7 +187,7 @@ impl Attempt {
                 let usable = nodes - self.tally.nodes_saying(&Ballot::Failed).count();
                 let needed = quorum(nodes);
                 Cause::NoQuorum(
-                    format!("at most {usable} of {nodes} nodes can answer, {needed} are needed")
+                    format!("at most {usable} of {nodes} nodes can vote, {needed} are needed")
                         .into(),
                 )
             }

@@ -191,8 +191,12 @@ impl Redlock {
         holder.ok()??.remaining
     }
 
-    /// Whether enough nodes for a majority answer now.
-    pub(crate) async fn answers(&self) -> bool {
+    /// Whether enough nodes for a majority would vote now.
+    pub(crate) async fn votes(&self) -> bool {
+        self.majority_votes().await || founding::found(self).await
+    }
+
+    async fn majority_votes(&self) -> bool {
         let limit = self.limit();
         let mut pings = Replies::of(self.nodes.len());
         for (position, node) in self.nodes.iter().enumerate() {

@@ -113,6 +113,10 @@ impl Client {
         }
     }
 
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     pub(super) fn now(&self) -> u64 {
         self.now
     }

@@ -60,6 +60,8 @@ struct Holder {
     /// To be looked at from outside, just before `until`.
     lease: Weak<Lease>,
     looked: u64,
+    /// Something was heard in the last moment before `until`, which may have been a renewal.
+    heard_last: bool,
 }
 
 impl Holder {
@@ -80,6 +82,7 @@ struct Attempt {
     granted: Option<u64>,
     /// When a request that takes or keeps the lock was last sent.
     sent: u64,
+    released: bool,
 }
 
 /// What is counted, to know that faults were met.
@@ -190,11 +193,25 @@ impl Recorder {
             Question::Release(give_back) => (give_back.token, &give_back.key, None, false),
             _ => return 0,
         };
-        let index = self.attempt(client, token, key);
+        let index = self.attempt(client, token, key, now);
         let attempt = &mut self.attempts[index];
+        let mut faults = Vec::new();
+        if takes && attempt.released {
+            faults.push(format!(
+                "attempt #{index} is sent at {now}, behind its release"
+            ));
+        }
+        if let Question::Extend(extension) = question
+            && attempt.sent + usable(millis(extension.ttl)) <= now
+        {
+            faults.push(format!(
+                "attempt #{index} is renewed at {now}, after its deadline"
+            ));
+        }
         if takes {
             attempt.sent = now;
         }
+        attempt.released |= matches!(question, Question::Release(_));
         if let Some(fence) = fence
             && !attempt.proposed.contains(&fence.token)
         {
@@ -205,10 +222,11 @@ impl Recorder {
             Question::Extend(_) => self.counts.renewed += 1,
             _ => {}
         }
+        self.faults.extend(faults);
         index as u64
     }
 
-    fn attempt(&mut self, client: usize, token: Token, key: &str) -> usize {
+    fn attempt(&mut self, client: usize, token: Token, key: &str, now: u64) -> usize {
         let known = self.attempts.iter().rposition(|known| known.token == token);
         known.unwrap_or_else(|| {
             let key = key.trim_start_matches("key-").parse();
@@ -218,7 +236,8 @@ impl Recorder {
                 key: key.expect("a key of the scenario"),
                 proposed: Vec::new(),
                 granted: None,
-                sent: 0,
+                sent: now,
+                released: false,
             });
             self.attempts.len() - 1
         })
@@ -262,6 +281,7 @@ impl Recorder {
                 ended: None,
                 lease: Weak::clone(lease),
                 looked: now,
+                heard_last: false,
             });
         }
         let ids: Vec<_> = (first..self.holders.len()).collect();
@@ -272,8 +292,7 @@ impl Recorder {
     /// A holder was told how much time it has left.
     pub(super) fn looked(&mut self, ids: &[HolderId], now: u64, left: Duration) {
         for &id in ids {
-            let left = left.as_micros().div_ceil(1_000);
-            let left = u64::try_from(left).unwrap_or(u64::MAX);
+            let left = millis(left);
             let holder = &mut self.holders[id];
             if holder.ended.is_some() {
                 continue;
@@ -284,7 +303,14 @@ impl Recorder {
                 self.counts.lost += 1;
                 continue;
             }
-            holder.until = holder.until.max(now + left);
+            if holder.until < now && !holder.heard_last {
+                let fault = format!("a lease that was over at {} is back at {now}", holder.until);
+                self.faults.push(fault);
+            }
+            if holder.until < now + left {
+                holder.until = now + left;
+                holder.heard_last = false;
+            }
             self.check_time(id);
         }
     }
@@ -297,7 +323,7 @@ impl Recorder {
             fits && (holder.fence == 0 || attempt.proposed.contains(&holder.fence))
         });
         let sent = own.by_ref().map(|attempt| attempt.sent).max();
-        let latest = sent.unwrap_or(0) + holder.ttl - holder.ttl / 100 - 2;
+        let latest = sent.unwrap_or(0) + usable(holder.ttl);
         if holder.until > latest {
             let fault = format!("a lease is good until {}, after {latest}", holder.until);
             self.fault(fault);
@@ -311,6 +337,14 @@ impl Recorder {
             holder.ended.get_or_insert(now);
             let (client, key, fence) = (holder.client, holder.key as u64, holder.fence);
             self.note(now, client, NO_NODE, "ends", key, fence);
+        }
+    }
+
+    /// A client that runs hears something.
+    pub(super) fn heard(&mut self, client: usize, at: u64) {
+        let holders = self.holders.iter_mut();
+        for holder in holders.filter(|holder| holder.client == client) {
+            holder.heard_last |= holder.ended.is_none() && holder.until == at + 1;
         }
     }
 
@@ -391,6 +425,16 @@ impl Recorder {
         });
         own?.granted
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    let millis = duration.as_micros().div_ceil(1_000);
+    u64::try_from(millis).unwrap_or(u64::MAX)
+}
+
+/// For how long a lease is good, from the moment that it counts from: written down here once more.
+fn usable(ttl: u64) -> u64 {
+    (ttl - ttl / 100).saturating_sub(2)
 }
 
 /// Holders that believe at the same time.

@@ -15,7 +15,7 @@ pub(super) const CALM: u64 = 2_500;
 pub(super) const BENIGN: u64 = CALM + 3 * MAX_TTL;
 
 /// How long a client may wait then.
-pub(super) const PATIENCE: u64 = 4_000;
+pub(super) const PATIENCE: u64 = 1_500;
 
 /// How often each client asks then.
 pub(super) const BENIGN_ROUNDS: u64 = 1;

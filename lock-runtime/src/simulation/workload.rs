@@ -238,7 +238,8 @@ impl Worker {
         let Ok(lease) = request.acquire().await else {
             return;
         };
-        let watch = self.watch(&keys, ttl, &lease, &Weak::new());
+        let lease = Arc::new(lease);
+        let watch = self.watch(&keys, ttl, &lease, &Arc::downgrade(&lease));
         for step in steps {
             sleep(*step).await;
             watch.look(&lease);
@@ -247,9 +248,8 @@ impl Worker {
             }
         }
         drop(watch);
-        if self.chance.one_in(3) {
-            drop(lease);
-        } else {
+        let lease = Arc::into_inner(lease).filter(|_| !self.chance.one_in(3));
+        if let Some(lease) = lease {
             // What a release may say has tests of its own.
             let _ = lease.release().await;
         }

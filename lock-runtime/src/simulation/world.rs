@@ -97,6 +97,9 @@ impl World {
                 let what = answer.as_ref().map_or("hears nothing", |_| "hears");
                 let mut network = self.shared.network();
                 network.heard(client, at);
+                if !self.clients[client].is_paused() {
+                    network.recorder.heard(client, at);
+                }
                 network.recorder.note(at, client, node, what, attempt, 0);
                 // Whoever asked may have gone.
                 let _ = to.send(answer);
@@ -191,7 +194,11 @@ impl World {
             faults: std::mem::take(&mut recorder.faults),
             counts: recorder.counts,
             log: std::mem::take(&mut recorder.log),
-            scenario: format!("{scenario:?}"),
+            scenario: if recorder.faults.is_empty() {
+                String::new()
+            } else {
+                format!("{scenario:?}")
+            },
         }
     }
 }
