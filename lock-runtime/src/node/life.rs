@@ -3,7 +3,7 @@
 //! A server that crashed may come back without its last writes, and grant a lock that somebody holds. The Redlock
 //! description has a rule for it: keep it out for as long as the longest lease. A restart always breaks the connection,
 //! so every new connection asks how long the server has been up. Younger than `max_ttl`: it has no vote until it is older.
-//! No clocks are compared.
+//! No clocks are compared; but the server counts its uptime with its own, so one that is set forward ages it.
 //!
 //! A deployment that is brand-new need not wait, and a client that comes to it a moment later neither. So each server
 //! remembers, under a key of its own, in which life (`run_id`) it was last known to have a vote: while it is in that life
@@ -20,6 +20,9 @@ use super::{NodeError, Standing};
 
 /// For how long a server remembers. It is told again with every connection, and every hour.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// An uptime is the difference of two moments that were both cut to seconds, so it may be almost this much too long.
+const ROUNDING: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -44,7 +47,9 @@ impl Life {
             .and_then(|seconds| seconds.trim().parse().ok())
             .map(Duration::from_secs);
         let left = match (max_ttl, uptime) {
-            (Some(max_ttl), Some(uptime)) => max_ttl.saturating_sub(uptime),
+            (Some(max_ttl), Some(uptime)) => {
+                max_ttl.saturating_add(ROUNDING).saturating_sub(uptime)
+            }
             // The rule is off, or the server may not be asked.
             (None, _) | (_, None) => Duration::ZERO,
         };
@@ -140,9 +145,9 @@ mod tests {
         let life = Life::new(&info(12), &remembers("its last life"), MAX_TTL);
         assert_eq!(
             life.votes(),
-            Err(NodeError::Abstains(Duration::from_secs(48)))
+            Err(NodeError::Abstains(Duration::from_secs(49)))
         );
-        tokio::time::advance(Duration::from_millis(47_999)).await;
+        tokio::time::advance(Duration::from_millis(48_999)).await;
         assert!(life.votes().is_err());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(life.votes(), Ok(()));
@@ -150,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_votes_that_is_old_or_was_admitted_in_this_life() {
-        assert_eq!(Life::new(&info(60), &Value::Nil, MAX_TTL).votes(), Ok(()));
+        assert_eq!(Life::new(&info(61), &Value::Nil, MAX_TTL).votes(), Ok(()));
         assert_eq!(
             Life::new(&info(1), &remembers("abc"), MAX_TTL).votes(),
             Ok(())

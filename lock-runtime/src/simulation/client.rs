@@ -144,7 +144,7 @@ struct Drive<'a> {
 impl Drive<'_> {
     /// Asks leases how long they are good, while they are.
     fn look(&self, now: u64) {
-        let live = self.shared.network().recorder.to_look_at(self.number, now);
+        let live = self.shared.network().recorder.due(self.number, now);
         for (id, lease) in live {
             let left = lease.remaining();
             let recorder = &mut self.shared.network().recorder;

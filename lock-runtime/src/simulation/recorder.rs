@@ -349,7 +349,7 @@ impl Recorder {
     }
 
     /// Leases of a client that are to be looked at now, while they are good.
-    pub(super) fn to_look_at(&mut self, client: usize, now: u64) -> Vec<(HolderId, Arc<Lease>)> {
+    pub(super) fn due(&mut self, client: usize, now: u64) -> Vec<(HolderId, Arc<Lease>)> {
         let holders = self.holders.iter().enumerate();
         let live = holders.filter(|(_, holder)| {
             holder.client == client && holder.ended.is_none() && now < holder.until

@@ -124,12 +124,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(number: usize) -> Self {
+    pub(super) fn new(scenario: &Scenario, number: usize) -> Self {
+        let is_old = scenario.lives[number][0].votes_from == 0;
         Self {
             number,
             memory: Arc::new(MemoryNode::new()),
             life: 0,
-            remembers: None,
+            remembers: is_old.then_some(0),
             owners: Vec::new(),
         }
     }
@@ -138,6 +139,10 @@ impl Server {
     pub(super) fn live(&mut self, scenario: &Scenario, life: usize) -> bool {
         let mut forgot = false;
         while self.life < life {
+            let ended = scenario.lives[self.number][self.life];
+            if ended.votes_from < ended.to {
+                self.remembers = Some(self.life);
+            }
             self.life += 1;
             if !scenario.lives[self.number][self.life].remembers {
                 self.memory = Arc::new(MemoryNode::new());

@@ -43,7 +43,9 @@ impl World {
             clients: (0..scenario.clients)
                 .map(|number| Client::new(number, &shared))
                 .collect(),
-            servers: (0..scenario.nodes).map(Server::new).collect(),
+            servers: (0..scenario.nodes)
+                .map(|number| Server::new(scenario, number))
+                .collect(),
             time: ServerTime::new(),
             shared,
         }
