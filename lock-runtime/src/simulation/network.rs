@@ -296,7 +296,7 @@ impl Network {
         let fate = self.fate(scenario, now);
         let delay = self.delay(now);
         let back = self.delay(now) - 1;
-        let breaks = self.chance.between(1, 20);
+        let until_broken = self.chance.between(1, 20);
         let late = self.chance.between(1, 300);
 
         let line = &mut self.lines[client][node];
@@ -309,16 +309,16 @@ impl Network {
             }
             Fate::AnswerLost => (Some(arrives), None),
             Fate::BrokenAfter => {
-                line.breaks = Some(arrives + breaks);
+                line.breaks = Some(arrives + until_broken);
                 (Some(arrives), line.breaks)
             }
             Fate::BrokenBefore => {
                 line.breaks = Some(now);
-                (None, Some(now + breaks))
+                (None, Some(now + until_broken))
             }
             Fate::ReadLate => {
                 line.breaks = Some(now);
-                (Some(arrives + late), Some(now + breaks))
+                (Some(arrives + late), Some(now + until_broken))
             }
         };
         if !matches!(fate, Fate::BrokenBefore | Fate::ReadLate) {

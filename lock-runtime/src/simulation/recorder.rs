@@ -354,8 +354,7 @@ impl Recorder {
         let live = holders.filter(|(_, holder)| {
             holder.client == client && holder.ended.is_none() && now < holder.until
         });
-        live.filter(|(_, holder)| holder.looked < now)
-            .filter_map(|(id, holder)| Some((id, holder.lease.upgrade()?)))
+        live.filter_map(|(id, holder)| Some((id, holder.lease.upgrade()?)))
             .collect()
     }
 

@@ -188,7 +188,8 @@ fn rates(
         .collect()
 }
 
-/// A deployment never loses all that it knows at once: the first node forgets nothing.
+/// A deployment never loses all that it knows at once: the first node forgets nothing. A new one, not all of whose nodes
+/// may have been told yet that they vote, keeps a majority that forgets nothing.
 fn lives(
     chance: &mut Chance,
     nodes: usize,
@@ -226,7 +227,7 @@ fn lives(
                 lives.push(Life {
                     from,
                     to: u64::MAX,
-                    remembers: node == 0 || chance.one_in(4),
+                    remembers: node == 0 || (is_new && node <= nodes / 2) || chance.one_in(4),
                     votes_from: from + abstains,
                 });
                 at = from + chance.between(1, CALM);
