@@ -223,7 +223,11 @@ impl Hold {
     /// Renews all claims, and waits until it is known what came of it. False: inconclusive.
     pub(crate) async fn renew(self: &Arc<Self>) -> bool {
         let renewals: Vec<(Renewal, Instant)> = {
-            let state = self.state();
+            let mut state = self.state();
+            if self.remaining_of(&mut state).is_err() {
+                // Nothing of ours touches the key any more, but its release.
+                return true;
+            }
             let claims = state.claims.iter().map(Claim::renewal);
             claims.zip(state.deadlines.iter().copied()).collect()
         };

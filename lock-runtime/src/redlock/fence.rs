@@ -5,6 +5,10 @@
 //! that is the token, stored before the body starts. Two holders' majorities share a node, and on that node the later
 //! grant comes after the earlier token was stored; so a majority that accepts a token has never accepted a larger one.
 //! Clocks decide only whether one round is enough.
+//!
+//! The second round asks only nodes where the lock is ours. That check is needed even while every lease is kept: without
+//! it, a node could be counted that has told a rival a smaller value before. What a client is given that hears its grant
+//! only after its lease is over is smaller than what later holders have, and a store refuses it, as it should.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,0 +1,294 @@
+//! What a client does. What it makes of the answers is decided by the product's own code.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use crate::fence::{Settled, proposal, settle};
+use crate::message::{Kind, Message};
+use crate::protocol::{Flaw, Protocol};
+use crate::quorum::{Ballot, Decision, Tally, quorum};
+use crate::state::{Answer, Client, Link, NODES, Phase, State};
+
+impl Client {
+    /// Whether it believes, rightly by its own clock, that the lock is its.
+    pub(crate) fn holds(&self, lease: u8) -> bool {
+        self.phase == Phase::Held && self.age < lease
+    }
+}
+
+/// Steps of one client.
+pub(crate) struct Step<'a, const C: usize> {
+    pub(crate) protocol: &'a Protocol,
+    pub(crate) lease: u8,
+    pub(crate) state: &'a mut State<C>,
+    pub(crate) client: usize,
+}
+
+impl<const C: usize> Step<'_, C> {
+    fn me(&mut self) -> &mut Client {
+        &mut self.state.clients[self.client]
+    }
+
+    fn send(&mut self, kind: Kind, to: impl Fn(&Link) -> bool) {
+        let me = *self.me();
+        let message = Message {
+            kind,
+            attempt: me.attempt,
+            round: if kind == Kind::Release { 0 } else { me.round },
+            fence: if kind == Kind::Release { 0 } else { me.fence },
+        };
+        for link in self.state.links_mut(self.client).filter(|link| to(link)) {
+            link.queue.push(message);
+        }
+    }
+
+    fn forget_answers(&mut self) {
+        for link in self.state.links_mut(self.client) {
+            link.answer = Answer::None;
+        }
+    }
+
+    /// The lease, should there be one, counts from now.
+    pub(crate) fn ask(&mut self) {
+        let clock = self.protocol.clocks.get(self.client).copied();
+        let time = self.state.time;
+        let floor = if self.protocol.deadlines {
+            0
+        } else {
+            self.state.last_fence()
+        };
+        let me = self.me();
+        me.phase = Phase::Asking;
+        me.floor = floor;
+        if let Some(clock) = clock {
+            let now = UNIX_EPOCH + Duration::from_micros(u64::from(clock) + u64::from(time));
+            me.fence = narrow(proposal(now, me.seen.into()));
+            me.seen = me.seen.max(me.fence);
+        }
+        self.send(Kind::Acquire, |_| true);
+    }
+
+    /// Takes an answer that a node has just given. A refusal is heard at once: hearing it later changes nothing but that
+    /// the client would give up later, and it may give up at any time, and what it sends then may be late.
+    pub(crate) fn answered(&mut self, node: usize, to: Message, answer: Answer) {
+        let me = *self.me();
+        let asked = match to.kind {
+            Kind::Acquire => me.phase == Phase::Asking,
+            Kind::Raise => me.phase == Phase::Raising,
+            Kind::Extend => me.renewing.is_some(),
+            Kind::Release => false,
+        };
+        if !asked || to.attempt != me.attempt || to.round != me.round {
+            return;
+        }
+        let link = &mut self.state.nodes[node].links[self.client];
+        link.answer = answer;
+        if answer == Answer::No {
+            link.struck |= to.kind == Kind::Acquire;
+            self.decide();
+        }
+    }
+
+    /// Hears what a node has said.
+    pub(crate) fn hear(&mut self, node: usize) {
+        let renewing = self.me().renewing.is_some();
+        let node = &mut self.state.nodes[node];
+        let young_votes = [Flaw::YoungNodesVote, Flaw::YoungNodesCountForRenewals]
+            .into_iter()
+            .any(|flaw| self.protocol.has(flaw));
+        let answer = &mut node.links[self.client].answer;
+        *answer = match *answer {
+            Answer::Yes(_) if renewing && node.young > 0 && !young_votes => Answer::No,
+            Answer::Yes(stored) | Answer::YesBeforeCrash(stored) => Answer::Counts(stored),
+            answer => answer,
+        };
+        self.decide();
+    }
+
+    fn decide(&mut self) {
+        match self.me().phase {
+            Phase::Idle => {}
+            Phase::Asking => match self.votes() {
+                Some(Decision::Granted) => self.settle_fence(),
+                Some(_) => self.give_up(),
+                None => {}
+            },
+            Phase::Raising => self.settle_raise(false),
+            Phase::Held => {
+                if self.votes() == Some(Decision::Granted) {
+                    self.renewed();
+                }
+            }
+        }
+    }
+
+    /// Who refused is not told apart: it decides only when a client gives up, which it may do at any time.
+    fn votes(&self) -> Option<Decision<()>> {
+        let mut tally = Tally::new(NODES);
+        for (node, link) in self.state.links(self.client).enumerate() {
+            match link.answer {
+                Answer::Counts(_) => tally.record(node, Ballot::Granted),
+                Answer::No => tally.record(node, Ballot::Held(())),
+                Answer::None | Answer::Yes(_) | Answer::YesBeforeCrash(_) => {}
+            }
+        }
+        tally.decide()
+    }
+
+    /// Waits no longer for answers to an acquire, and takes those that came for all there are. Only a flaw does.
+    pub(crate) fn take_majority_of_reachable(&mut self) {
+        let answers = || self.state.links(self.client).map(|link| link.answer);
+        let heard = answers().filter(|answer| matches!(answer, Answer::Counts(_) | Answer::No));
+        let granted = answers().filter(|answer| matches!(answer, Answer::Counts(_)));
+        if granted.count() >= quorum(heard.count()) {
+            self.settle_fence();
+        }
+    }
+
+    fn stored(&self) -> impl Iterator<Item = u64> {
+        let stored = |link: &Link| match link.answer {
+            Answer::Counts(stored) => Some(stored.into()),
+            _ => None,
+        };
+        self.state.links(self.client).filter_map(stored)
+    }
+
+    fn settle_fence(&mut self) {
+        if !self.protocol.fenced() || self.protocol.has(Flaw::FenceNotRaised) {
+            return self.hold();
+        }
+        let proposed = self.me().fence;
+        match settle(proposed.into(), self.stored(), quorum(NODES)) {
+            Settled::Accepted => self.hold(),
+            Settled::Raise(next) if self.protocol.raises > 0 => self.raise(next),
+            Settled::Raise(_) => self.give_up(),
+        }
+    }
+
+    fn raise(&mut self, fence: u64) {
+        let fence = narrow(fence);
+        let me = self.me();
+        me.phase = Phase::Raising;
+        me.round += 1;
+        me.fence = fence;
+        me.seen = me.seen.max(fence);
+        self.forget_answers();
+        self.send(Kind::Raise, |link| !link.struck);
+    }
+
+    /// Looks at the answers to a raised token. `over`: no more of them are waited for.
+    pub(crate) fn settle_raise(&mut self, over: bool) {
+        let me = *self.me();
+        let pending = |link: &Link| {
+            !link.struck
+                && matches!(
+                    link.answer,
+                    Answer::None | Answer::Yes(_) | Answer::YesBeforeCrash(_)
+                )
+        };
+        let complete = over || !self.state.links(self.client).any(pending);
+        match settle(me.fence.into(), self.stored(), quorum(NODES)) {
+            Settled::Accepted => self.hold(),
+            Settled::Raise(next) if complete && me.round < self.protocol.raises => self.raise(next),
+            Settled::Raise(_) if complete => self.give_up(),
+            Settled::Raise(_) => {}
+        }
+    }
+
+    /// Has all it needs, if it is still in time.
+    fn hold(&mut self) {
+        if self.me().age >= self.lease {
+            return self.give_up();
+        }
+        if self.protocol.has(Flaw::ValidFromAnswer) {
+            self.me().age = 0;
+        }
+        self.me().phase = Phase::Held;
+        self.forget_answers();
+        for client in &mut self.state.clients {
+            client.overtaken = client.phase == Phase::Held;
+        }
+        self.me().overtaken = false;
+        if self.protocol.fenced() {
+            let Client { fence, floor, .. } = *self.me();
+            let given = 1 << fence;
+            // Without deadlines a client may hear long after it was granted the lock, when others have had it meanwhile. What
+            // must be larger is the token of whoever asks after another was given one; and no two are the same.
+            let least = if self.protocol.deadlines {
+                self.state.last_fence()
+            } else {
+                floor
+            };
+            self.state.fence_fell |= fence <= least || self.state.fences & given != 0;
+            self.state.fences |= given;
+        }
+    }
+
+    /// Asks all nodes, those too that refused.
+    pub(crate) fn renew(&mut self) {
+        let me = self.me();
+        me.round += 1;
+        me.renewals += 1;
+        me.renewing = Some(0);
+        self.forget_answers();
+        for link in self.state.links_mut(self.client) {
+            link.struck = false;
+        }
+        self.send(Kind::Extend, |_| true);
+    }
+
+    fn renewed(&mut self) {
+        let me = self.me();
+        me.age = me.renewing.take().unwrap_or(me.age);
+        self.forget_answers();
+    }
+
+    /// Releases what it has, or may have. The attempt is over.
+    pub(crate) fn give_up(&mut self) {
+        self.send(Kind::Release, |link| !link.struck);
+        if self.protocol.has(Flaw::RenewedAfterRelease) {
+            self.send(Kind::Extend, |_| true);
+        }
+        for link in self.state.links_mut(self.client) {
+            link.answer = Answer::None;
+            link.struck = false;
+        }
+        let me = self.me();
+        *me = Client {
+            attempt: me.attempt + 1,
+            seen: me.seen,
+            ..Client::default()
+        };
+    }
+
+    /// Releases on one node what the last attempt had, once more.
+    pub(crate) fn release_again(&mut self, node: usize) {
+        let attempt = self.me().attempt - 1;
+        self.state.nodes[node].links[self.client]
+            .queue
+            .push(Message {
+                kind: Kind::Release,
+                attempt,
+                round: 0,
+                fence: 0,
+            });
+    }
+
+    pub(crate) fn tick(&mut self) {
+        if !self.protocol.deadlines || self.me().phase == Phase::Idle {
+            return;
+        }
+        let lease = self.lease;
+        let me = self.me();
+        me.age = (me.age + 1).min(lease);
+        me.renewing = me.renewing.map(|age| (age + 1).min(lease));
+        let goes_on = me.phase == Phase::Held && me.renewing.is_some_and(|age| age < lease);
+        // Whoever has lost the lock, or waits for it in vain, may as well say so at once, as that may be heard late.
+        if me.age >= lease && !(goes_on && self.protocol.has(Flaw::LapsedGoesOn)) {
+            self.give_up();
+        }
+    }
+}
+
+fn narrow(fence: u64) -> u8 {
+    fence.try_into().expect("tokens stay small")
+}

@@ -1,0 +1,255 @@
+//! What may happen next, and what must never.
+
+use stateright::{Model, Property};
+
+use crate::client::Step;
+use crate::node;
+use crate::protocol::{Flaw, Protocol};
+use crate::quorum::quorum;
+use crate::state::{Answer, Client, NODES, Node, Phase, State};
+
+/// No two clients hold the lock at a time.
+pub const ONE_HOLDER: &str = "one holder at a time";
+/// Once another client has held the lock, the one before never holds it again by the same attempt.
+pub const NO_RETURN: &str = "a lease that ended never comes back";
+/// Every later holder's fencing token is larger.
+pub const FENCES_GROW: &str = "fencing tokens grow";
+/// What an attempt that is over has left on a node, a release that is on its way takes away.
+pub const NOTHING_LEFT: &str = "nothing is left behind";
+
+/// The protocol with `C` clients.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients<const C: usize> {
+    protocol: Protocol,
+    lease: u8,
+    /// Clients differ in nothing.
+    alike: bool,
+}
+
+impl<const C: usize> Clients<C> {
+    pub(crate) fn new(protocol: Protocol) -> Self {
+        Self {
+            lease: protocol.lease(),
+            alike: protocol.clocks.windows(2).all(|two| two[0] == two[1]),
+            protocol,
+        }
+    }
+
+    fn step<'a>(&'a self, state: &'a mut State<C>, client: usize) -> Step<'a, C> {
+        Step {
+            protocol: &self.protocol,
+            lease: self.lease,
+            state,
+            client,
+        }
+    }
+
+    fn holders<'a>(&self, state: &'a State<C>) -> impl Iterator<Item = &'a Client> {
+        let lease = self.lease;
+        (state.clients.iter()).filter(move |client| client.holds(lease))
+    }
+
+    fn holds(&self, state: &State<C>, which: impl Fn(&Client) -> bool) -> bool {
+        self.holders(state).any(which)
+    }
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Tick,
+    Asks(usize),
+    /// A node executes the next request of a client.
+    Executes {
+        node: usize,
+        client: usize,
+    },
+    Hears {
+        client: usize,
+        node: usize,
+    },
+    WaitsNoLonger(usize),
+    Renews(usize),
+    GivesUpOrReleases(usize),
+    ReleasesAgain {
+        client: usize,
+        node: usize,
+    },
+    Crashes {
+        node: usize,
+        requests_lost: bool,
+    },
+}
+
+impl<const C: usize> Model for Clients<C> {
+    type State = State<C>;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<State<C>> {
+        vec![State::new(&self.protocol)]
+    }
+
+    fn actions(&self, state: &State<C>, events: &mut Vec<Event>) {
+        for (client, me) in state.clients.iter().enumerate() {
+            match me.phase {
+                Phase::Idle if me.attempt < self.protocol.attempts => {
+                    events.push(Event::Asks(client));
+                }
+                Phase::Idle => {}
+                Phase::Asking => {
+                    events.push(Event::GivesUpOrReleases(client));
+                    if self.protocol.has(Flaw::QuorumOfReachable) {
+                        events.push(Event::WaitsNoLonger(client));
+                    }
+                }
+                Phase::Raising => {
+                    events.push(Event::GivesUpOrReleases(client));
+                    events.push(Event::WaitsNoLonger(client));
+                }
+                Phase::Held => {
+                    events.push(Event::GivesUpOrReleases(client));
+                    if me.renewals < self.protocol.renewals && me.holds(self.lease) {
+                        events.push(Event::Renews(client));
+                    }
+                }
+            }
+            for node in 0..NODES {
+                let link = &state.nodes[node].links[client];
+                if matches!(link.answer, Answer::Yes(_) | Answer::YesBeforeCrash(_)) {
+                    events.push(Event::Hears { client, node });
+                }
+                if !link.queue.is_empty() {
+                    events.push(Event::Executes { node, client });
+                }
+                if state.redeliveries_left > 0 && me.attempt > 0 {
+                    events.push(Event::ReleasesAgain { client, node });
+                }
+            }
+        }
+        if state.crashes_left > 0 {
+            for node in 0..NODES {
+                for requests_lost in [true, false] {
+                    events.push(Event::Crashes {
+                        node,
+                        requests_lost,
+                    });
+                }
+            }
+        }
+        if self.protocol.ends != Some(state.time) {
+            events.push(Event::Tick);
+        }
+    }
+
+    fn next_state(&self, last: &State<C>, event: Event) -> Option<State<C>> {
+        let mut next = *last;
+        let state = &mut next;
+        match event {
+            Event::Tick => {
+                state.time += u8::from(self.protocol.ends.is_some());
+                for node in &mut state.nodes {
+                    node::tick(node);
+                }
+                for client in 0..C {
+                    self.step(state, client).tick();
+                }
+            }
+            Event::Asks(client) => self.step(state, client).ask(),
+            Event::Executes { node, client } => {
+                let at = &mut state.nodes[node];
+                let message = at.links[client].queue.pop()?;
+                let answer = node::execute(&self.protocol, at, client, message);
+                self.step(state, client).answered(node, message, answer);
+            }
+            Event::Hears { client, node } => self.step(state, client).hear(node),
+            Event::WaitsNoLonger(client) => {
+                let mut step = self.step(state, client);
+                if step.state.clients[client].phase == Phase::Raising {
+                    step.settle_raise(true);
+                } else {
+                    step.take_majority_of_reachable();
+                }
+            }
+            Event::Renews(client) => self.step(state, client).renew(),
+            Event::GivesUpOrReleases(client) => self.step(state, client).give_up(),
+            Event::ReleasesAgain { client, node } => {
+                state.redeliveries_left -= 1;
+                self.step(state, client).release_again(node);
+            }
+            Event::Crashes {
+                node,
+                requests_lost,
+            } => {
+                state.crashes_left -= 1;
+                node::crash(&self.protocol, &mut state.nodes[node], requests_lost);
+            }
+        }
+        let next = next.canonical(self.alike);
+        (next != *last).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always(NOTHING_LEFT, |model: &Self, state: &State<C>| {
+                (state.nodes.iter())
+                    .all(|node| node.is_accounted_for(&model.protocol, &state.clients))
+            }),
+            Property::sometimes("somebody holds", |model: &Self, state: &State<C>| {
+                model.holds(state, |_| true)
+            }),
+        ];
+        if self.protocol.deadlines {
+            properties.extend([
+                Property::always(ONE_HOLDER, |model: &Self, state| {
+                    model.holders(state).count() <= 1
+                }),
+                Property::always(NO_RETURN, |model: &Self, state: &State<C>| {
+                    !model.holds(state, |client| client.overtaken)
+                }),
+            ]);
+        }
+        if self.protocol.fenced() {
+            properties.extend([
+                Property::always(FENCES_GROW, |_, state: &State<C>| !state.fence_fell),
+                Property::sometimes(
+                    "a fencing token is raised",
+                    |model: &Self, state: &State<C>| {
+                        model.holds(state, |client| client.round > client.renewals)
+                    },
+                ),
+            ]);
+        }
+        if self.protocol.renewals > 0 {
+            properties.push(Property::sometimes(
+                "a lease is renewed",
+                |model: &Self, state: &State<C>| {
+                    model.holds(state, |client| {
+                        client.renewals > 0 && client.renewing.is_none()
+                    })
+                },
+            ));
+        }
+        if self.protocol.crashes > 0 {
+            properties.push(Property::sometimes(
+                "a crash takes a vote from a holder",
+                |model: &Self, state: &State<C>| {
+                    // A majority had the lock, and would have it for as long as the lease.
+                    let nodes_of =
+                        |client| state.nodes.iter().filter(move |node| node.is_of(client));
+                    let robbed = |client: usize| nodes_of(client).count() < quorum(NODES);
+                    (0..C).any(|client| state.clients[client].holds(model.lease) && robbed(client))
+                },
+            ));
+        }
+        if self.protocol.crashes > 0 && self.protocol.renewals > 0 {
+            properties.push(Property::sometimes(
+                "a renewal takes the lock again",
+                |model: &Self, state: &State<C>| {
+                    let again = |node: &Node<C>| node.young > 0 && node.key.is_some();
+                    model.holds(state, |_| true) && state.nodes.iter().any(again)
+                },
+            ));
+        }
+        properties
+    }
+}
