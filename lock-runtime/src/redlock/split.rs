@@ -45,10 +45,8 @@ pub(super) async fn settle(
 ) -> (Result<Claim, Refusal>, Stragglers) {
     let (key, ttl) = (first.claim.key.clone(), first.claim.ttl);
     let fenced = first.claim.fence.is_some();
-    let ranks = order::for_key(
-        key.as_str(),
-        redlock.nodes.iter().map(|node| &**node.name()),
-    );
+    let names = redlock.nodes.iter().map(|node| &**node.name());
+    let ranks = order::for_key(&first.claim.wire, names);
     let until = Instant::now() + redlock.node_timeout.saturating_mul(PATIENCE).min(ttl);
     let mut refusing = Refusing::default();
     let mut attempt = first;
