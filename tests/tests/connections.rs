@@ -1,6 +1,5 @@
 //! Connections: found dead before a request needs them, made anew, and never a queue that is taken for silence.
 
-use lock_runtime::LockManager;
 use lock_tests::{DEADLINE, Disk, Fleet, Mode, cycle, eventually, ready};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;

@@ -97,8 +97,8 @@ async fn several_processes() {
         assert!(status.success(), "{status}: {lines:?}");
     }
     assert_eq!(record.assert_exclusive("counter"), PROCESSES * ROUNDS);
-    let counted = std::fs::read_to_string(&counter).unwrap();
-    assert_eq!(counted, (PROCESSES * ROUNDS).to_string());
+    let sum = std::fs::read_to_string(&counter).unwrap();
+    assert_eq!(sum, (PROCESSES * ROUNDS).to_string());
     fleet.assert_no_keys("*").await;
 }
 

@@ -300,7 +300,7 @@ impl Network {
         let late = self.chance.between(1, 300);
 
         let line = &mut self.lines[client][node];
-        let life = line.life.unwrap_or(0);
+        let server_life = line.life.unwrap_or(0);
         let arrives = line.last_executed.max(now + delay);
         let (executed, heard) = match fate {
             Fate::Answered => {
@@ -325,14 +325,14 @@ impl Network {
             line.last_executed = arrives;
         }
         let reached = !scenario.is_silent(client, node, now);
-        let dies = scenario.lives[node][life].to;
+        let dies = scenario.lives[node][server_life].to;
         let executed = executed.filter(|at| reached && *at < dies);
         let heard = match (executed, heard) {
             (None, Some(heard)) => Some(heard.min(dies).max(now + 1)),
             (_, heard) => heard,
         };
         Course {
-            life,
+            life: server_life,
             executed,
             heard: heard.filter(|at| reached && !scenario.is_silent(client, node, *at)),
             answers: matches!(fate, Fate::Answered) && executed.is_some(),

@@ -26,6 +26,10 @@ pub(super) const GONE: u64 = BENIGN + BENIGN_ROUNDS * (PATIENCE + 500);
 /// Nothing may be left then.
 pub(super) const END: u64 = GONE + 2 * MAX_TTL;
 
+/// From this seed on, worlds begin with nodes that all are new, and crash while clients that are often paused find out
+/// about it.
+pub(super) const FOUNDINGS: u64 = 1_000_000;
+
 /// What is broken in a world on purpose, for the recorder to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
@@ -102,7 +106,22 @@ impl Scenario {
         let within_drift = !chance.one_in(5) || mutant.is_some();
         let rates = rates(&mut chance, clients, nodes, within_drift, mutant);
         let crashes = !chance.one_in(3);
-        let lives: Vec<_> = lives(&mut chance, nodes, crashes, &rates, mutant);
+        let founding = seed >= FOUNDINGS;
+        let is_new = chance.one_in(4) || founding;
+        // In one seed of three the nodes crash at about the same time.
+        let storm = chance.one_in(3).then(|| chance.between(20, CALM / 2));
+        let storm = if founding {
+            Some(chance.between(20, 120))
+        } else {
+            storm
+        };
+        let crashes = Crashes {
+            mutant,
+            is_new,
+            storm,
+            any: crashes || founding,
+        };
+        let lives = crashes.lives(&mut chance, nodes, &rates);
         let forgets = lives
             .iter()
             .flatten()
@@ -128,6 +147,7 @@ impl Scenario {
             .collect();
         let stubborn = chance.one_in(4);
         let rarity = [0, 60, 25, 12];
+        let sudden_pauses = rarity[chance.index(2)] * 3;
         Self {
             seed,
             mutant,
@@ -139,7 +159,7 @@ impl Scenario {
             lives,
             silences,
             pauses,
-            sudden_pauses: rarity[chance.index(2)] * 3,
+            sudden_pauses: if founding { 25 } else { sudden_pauses },
             cut,
             skews,
             stubborn,
@@ -188,53 +208,64 @@ fn rates(
         .collect()
 }
 
-/// A deployment never loses all that it knows at once: the first node forgets nothing. A new one, not all of whose nodes
-/// may have been told yet that they vote, keeps a majority that forgets nothing.
-fn lives(
-    chance: &mut Chance,
-    nodes: usize,
-    crashes: bool,
-    rates: &[Vec<u64>],
+/// How nodes crash.
+struct Crashes {
     mutant: Option<Mutant>,
-) -> Vec<Vec<Life>> {
-    let is_new = chance.one_in(4);
-    // In one seed of three the nodes crash at about the same time.
-    let storm = chance.one_in(3).then(|| chance.between(20, CALM / 2));
-    (0..nodes)
-        .map(|node| {
-            let slowest = rates.iter().map(|rates| rates[node]).min();
-            let abstains = MAX_TTL * slowest.unwrap_or(1_000) / 1_000;
-            let abstains = match mutant {
-                Some(Mutant::YoungNodesVote) => 0,
-                Some(Mutant::YoungNodesVoteEarly) => abstains / 2,
-                _ => abstains,
-            };
-            let mut lives = vec![Life {
-                from: 0,
-                to: u64::MAX,
-                remembers: false,
-                votes_from: if is_new { abstains } else { 0 },
-            }];
-            let mut at = match storm {
-                Some(storm) => storm + chance.between(0, 100),
-                None => chance.between(20, CALM),
-            };
-            while crashes && at + 200 < CALM && lives.len() < 3 {
-                if let Some(last) = lives.last_mut() {
-                    last.to = at;
-                }
-                let from = at + chance.between(1, 60) * (1 + 2 * chance.between(0, 1));
-                lives.push(Life {
-                    from,
-                    to: u64::MAX,
-                    remembers: node == 0 || (is_new && node <= nodes / 2) || chance.one_in(4),
-                    votes_from: from + abstains,
-                });
-                at = from + chance.between(1, CALM);
+    /// The deployment is.
+    is_new: bool,
+    /// When all of them do, more or less.
+    storm: Option<u64>,
+    any: bool,
+}
+
+impl Crashes {
+    fn lives(&self, chance: &mut Chance, nodes: usize, rates: &[Vec<u64>]) -> Vec<Vec<Life>> {
+        (0..nodes)
+            .map(|node| {
+                let slowest = rates.iter().map(|rates| rates[node]).min();
+                let abstains = MAX_TTL * slowest.unwrap_or(1_000) / 1_000;
+                let abstains = match self.mutant {
+                    Some(Mutant::YoungNodesVote) => 0,
+                    Some(Mutant::YoungNodesVoteEarly) => abstains / 2,
+                    _ => abstains,
+                };
+                self.lives_of(chance, self.never_forgets(node, nodes), abstains)
+            })
+            .collect()
+    }
+
+    /// A deployment never loses all that it knows at once. A new one, not all of whose nodes may have been told yet that
+    /// they vote, keeps a majority that forgets nothing.
+    fn never_forgets(&self, node: usize, nodes: usize) -> bool {
+        node == 0 || (self.is_new && node <= nodes / 2)
+    }
+
+    fn lives_of(&self, chance: &mut Chance, never_forgets: bool, abstains: u64) -> Vec<Life> {
+        let mut lives = vec![Life {
+            from: 0,
+            to: u64::MAX,
+            remembers: false,
+            votes_from: if self.is_new { abstains } else { 0 },
+        }];
+        let mut at = match self.storm {
+            Some(storm) => storm + chance.between(0, 100),
+            None => chance.between(20, CALM),
+        };
+        while self.any && at + 200 < CALM && lives.len() < 3 {
+            if let Some(last) = lives.last_mut() {
+                last.to = at;
             }
-            lives
-        })
-        .collect()
+            let from = at + chance.between(1, 60) * (1 + 2 * chance.between(0, 1));
+            lives.push(Life {
+                from,
+                to: u64::MAX,
+                remembers: never_forgets || chance.one_in(4),
+                votes_from: from + abstains,
+            });
+            at = from + chance.between(1, CALM);
+        }
+        lives
+    }
 }
 
 /// Where a node may forget, clocks are apart by less than what keeps fences growing all the same: the longest lease less
