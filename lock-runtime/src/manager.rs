@@ -28,7 +28,8 @@ impl LockManager {
     /// Sets up a manager.
     ///
     /// ```
-    ///     /// use lock_runtime::LockManager;
+    /// use std::time::Duration;
+    /// use lock_runtime::LockManager;
     ///
     /// let locks = LockManager::builder()
     ///     .node("redis://10.0.0.1:6379")

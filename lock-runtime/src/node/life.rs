@@ -7,9 +7,10 @@
 //!
 //! A deployment that is brand-new need not wait, and a client that comes to it a moment later neither. So each server
 //! remembers, under a key of its own, in which life (`run_id`) it was last known to have a vote: while it is in that life
-//! it has lost nothing. If all nodes are young and none remembers anything, the deployment is new, and all are admitted.
+//! it has lost nothing. If all nodes are young and none remembers anything, the deployment is new, and all are admitted; so
+//! not all nodes that were told may forget it at the same time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -28,7 +29,7 @@ const ROUNDING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Life {
     /// Which life of the server this is. `None`: it may not be asked.
-    run_id: Option<String>,
+    run_id: Option<Arc<str>>,
     standing: Mutex<Known>,
 }
 
@@ -42,7 +43,7 @@ impl Life {
     /// From what a server says of itself: `INFO server`, and what it remembers.
     pub(super) fn new(info: &str, remembered: &Value, max_ttl: Option<Duration>) -> Self {
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        let run_id = field("run_id:").map(|id| id.trim().to_owned());
+        let run_id = field("run_id:").map(|id| id.trim().into());
         let uptime = field("uptime_in_seconds:")
             .and_then(|seconds| seconds.trim().parse().ok())
             .map(Duration::from_secs);
@@ -94,6 +95,10 @@ impl Life {
         self.standing()
     }
 
+    pub(super) fn is(&self, life: &str) -> bool {
+        self.run_id.as_deref() == Some(life)
+    }
+
     pub(super) fn admit(&self) {
         *self.known() = Known::Votes;
     }
@@ -113,7 +118,7 @@ impl Life {
             if !for_another.is_zero() {
                 return Standing::Abstains {
                     for_another,
-                    unknown,
+                    unknown: self.run_id.clone().filter(|_| unknown),
                 };
             }
             *known = Known::Votes;
@@ -167,7 +172,15 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_remembers_nothing_is_told_from_one_that_remembers_another_life() {
         let standing = |remembered| Life::new(&info(1), &remembered, MAX_TTL).standing();
-        let unknown = |standing| matches!(standing, Standing::Abstains { unknown: true, .. });
+        let unknown = |standing| {
+            matches!(
+                standing,
+                Standing::Abstains {
+                    unknown: Some(_),
+                    ..
+                }
+            )
+        };
         assert!(unknown(standing(Value::Nil)));
         assert!(!unknown(standing(remembers("its last life"))));
     }

@@ -69,8 +69,16 @@ impl Link {
         Ok(self.life.note(&known))
     }
 
-    /// Gives the server its vote, for as long as it lives.
-    pub(super) async fn admit(&self, target: &Target, limit: &Limit) -> Result<(), NodeError> {
+    /// Gives the server its vote in this life. In another one it may have lost what it granted meanwhile.
+    pub(super) async fn admit(
+        &self,
+        life: &str,
+        target: &Target,
+        limit: &Limit,
+    ) -> Result<(), NodeError> {
+        if !self.life.is(life) {
+            return Err("it restarted meanwhile".into());
+        }
         if let Some(mark) = self.life.mark(target) {
             self.send(&mark, limit).await?;
             self.life.admit();

@@ -168,7 +168,7 @@ impl Node for MemoryNode {
         Box::pin(ready(Ok(Standing::Votes)))
     }
 
-    fn admit(self: Arc<Self>, _limit: Limit) -> Reply<()> {
+    fn admit(self: Arc<Self>, _life: Arc<str>, _limit: Limit) -> Reply<()> {
         Box::pin(ready(Ok(())))
     }
 }

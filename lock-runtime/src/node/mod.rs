@@ -60,8 +60,8 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Whether it has a vote, looked up anew where that may have changed.
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing>;
 
-    /// Gives it its vote, as a node of a deployment that is brand-new.
-    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()>;
+    /// Gives it its vote, as a node of a deployment that is brand-new, if it still is in this life.
+    fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()>;
 }
 
 /// A request for a lock, the same to all nodes.
@@ -302,15 +302,15 @@ pub(crate) struct Holder {
 }
 
 /// Whether a node has a vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Votes,
     /// It restarted, perhaps without its last writes.
     Abstains {
         /// So much longer.
         for_another: Duration,
-        /// It does not know of having been a node of this deployment.
-        unknown: bool,
+        /// It does not know of having been a node of this deployment, and could be admitted in this life.
+        unknown: Option<Arc<str>>,
     },
 }
 

@@ -176,10 +176,10 @@ impl Node for RedisNode {
         })
     }
 
-    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()> {
+    fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()> {
         Box::pin(async move {
             let link = self.slot("").trusted(&limit).await?;
-            link.admit(&self.target, &limit).await
+            link.admit(&life, &self.target, &limit).await
         })
     }
 }

@@ -17,25 +17,36 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Admits the nodes if all of them are young and none remembers having been a node of this deployment. True: a majority
 /// has its vote now, whoever gave it to them.
 ///
+/// They are asked twice: what all of them said both times, in the same lives, was true of all at one moment between. So
+/// whatever others have them grant meanwhile, they grant in these lives, and remember when they are admitted in them.
+///
 /// If one of them cannot be asked, it may be the one that remembers, so nobody is admitted.
 pub(super) async fn found(redlock: &Redlock) -> bool {
     let majority = quorum(redlock.nodes.len());
+    let mut new_before = None;
     for _ in 0..ROUNDS {
-        let standings = ask_all(redlock, Node::standing).await;
-        let is_new = |standing: &Result<Standing, NodeError>| {
-            matches!(standing, Ok(Standing::Abstains { unknown: true, .. }))
-        };
+        let standings = ask_all(redlock, |node, _, limit| node.standing(limit)).await;
         let votes = |standing: &&Result<Standing, NodeError>| **standing == Ok(Standing::Votes);
         let voting = standings.iter().filter(votes).count();
         if voting >= majority {
             return true;
         }
-        if standings.iter().all(is_new) {
+        let lives: Vec<_> = standings.iter().map_while(new_life).collect();
+        if lives.len() == standings.len() {
+            if new_before.as_ref() != Some(&lives) {
+                new_before = Some(lives);
+                continue;
+            }
             tracing::info!("the lock nodes are new, and vote from now on");
-            let admitted = ask_all(redlock, Node::admit).await;
+            let admit = |node: Arc<dyn Node>, position: usize, limit| {
+                let life: &Arc<str> = &lives[position];
+                node.admit(Arc::clone(life), limit)
+            };
+            let admitted = ask_all(redlock, admit).await;
             return admitted.iter().filter(|admitted| admitted.is_ok()).count() >= majority;
         }
-        let being_admitted = voting > 0 && standings.iter().any(is_new);
+        new_before = None;
+        let being_admitted = voting > 0 && standings.iter().any(|node| new_life(node).is_some());
         if !being_admitted {
             return false;
         }
@@ -44,19 +55,29 @@ pub(super) async fn found(redlock: &Redlock) -> bool {
     false
 }
 
+/// The life in which a node knows of no other.
+fn new_life(standing: &Result<Standing, NodeError>) -> Option<Arc<str>> {
+    match standing {
+        Ok(Standing::Abstains { unknown, .. }) => unknown.clone(),
+        Ok(Standing::Votes) | Err(_) => None,
+    }
+}
+
+/// The answers of all nodes, in their order.
 async fn ask_all<T>(
     redlock: &Redlock,
-    question: impl Fn(Arc<dyn Node>, Limit) -> Reply<T>,
+    question: impl Fn(Arc<dyn Node>, usize, Limit) -> Reply<T>,
 ) -> Vec<Result<T, NodeError>> {
     let limit = redlock.limit();
     let mut replies = Replies::of(redlock.nodes.len());
     for (position, node) in redlock.nodes.iter().enumerate() {
-        let reply = question(Arc::clone(node), limit.clone());
+        let reply = question(Arc::clone(node), position, limit.clone());
         replies.push(position, limit.clone(), reply);
     }
     let mut answers = Vec::with_capacity(redlock.nodes.len());
-    while let Some((_, answer)) = replies.next().await {
-        answers.push(answer);
+    while let Some((position, answer)) = replies.next().await {
+        answers.push((position, answer));
     }
-    answers
+    answers.sort_unstable_by_key(|(position, _)| *position);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -97,7 +97,7 @@ impl Node for Told {
         Box::pin(async { Ok(Standing::Votes) })
     }
 
-    fn admit(self: Arc<Self>, _: Limit) -> Reply<()> {
+    fn admit(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<()> {
         Box::pin(async { Ok(()) })
     }
 }

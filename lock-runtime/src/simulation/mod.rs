@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use recorder::Counts;
-use scenario::Mutant;
+use scenario::{FOUNDINGS, Mutant};
 use world::{Outcome, run};
 
 /// What is run if nothing else is asked for.
@@ -97,6 +97,14 @@ fn no_schedule_breaks_a_promise() {
     }
     if many {
         counts.check_that_all_was_met();
+    }
+}
+
+#[test]
+fn no_beginning_breaks_a_promise() {
+    let (_, failed) = run_all(&(FOUNDINGS + 1_500..FOUNDINGS + 2_500));
+    if let Some((seed, outcome)) = failed.first() {
+        panic!("{}", show(*seed, outcome, SHOWN));
     }
 }
 

@@ -202,17 +202,19 @@ impl Node for SimulatedNode {
             match self.votes(life) {
                 Err(NodeError::Abstains(for_another)) if !in_this_life => Ok(Standing::Abstains {
                     for_another,
-                    unknown: remembers.is_none(),
+                    unknown: remembers.is_none().then(|| life.to_string().into()),
                 }),
                 _ => Ok(Standing::Votes),
             }
         })
     }
 
-    /// Over whatever connection there is now, as a server is.
-    fn admit(self: Arc<Self>, limit: Limit) -> Reply<()> {
+    fn admit(self: Arc<Self>, known: Arc<str>, limit: Limit) -> Reply<()> {
         Box::pin(async move {
             let life = self.connected(&limit).await?;
+            if *known != *life.to_string() {
+                return Err("it restarted meanwhile".into());
+            }
             self.ask(Question::Admit, &limit).await?;
             let mut network = self.shared.network();
             network.admit(self.client, self.node, life);
