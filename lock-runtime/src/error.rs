@@ -160,6 +160,16 @@ pub enum LockError {
         reason: Arc<str>,
     },
 
+    /// The manager was [shut down](crate::LockManager::shutdown): this process is about to end.
+    #[error("lock `{key}` is not taken any more: the lock manager is shutting down")]
+    #[non_exhaustive]
+    ShuttingDown {
+        /// The lock.
+        key: LockKey,
+        /// How long this call has tried.
+        elapsed: Duration,
+    },
+
     /// No [`LockManager`](crate::LockManager) was installed, and `LOCK_NODES` does not name the nodes of one.
     #[error("no lock manager is configured: {reason}")]
     #[non_exhaustive]
@@ -176,7 +186,8 @@ impl LockError {
         matches!(self, Self::Busy { .. })
     }
 
-    /// The lock service cannot answer: a 503 is the answer, and somebody should look at it.
+    /// The lock service cannot answer: a 503 is the answer, and somebody should look at it. Not so when this process is about
+    /// to end, [`ShuttingDown`](Self::ShuttingDown), which nobody needs to look at.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::NoQuorum { .. } | Self::NotConfigured { .. })
@@ -191,7 +202,8 @@ impl LockError {
             | Self::Lost { key, .. }
             | Self::AlreadyHeld { key, .. }
             | Self::InvalidKey { key, .. }
-            | Self::InvalidTtl { key, .. } => Some(key.as_str()),
+            | Self::InvalidTtl { key, .. }
+            | Self::ShuttingDown { key, .. } => Some(key.as_str()),
             Self::NotConfigured { .. } => None,
         }
     }
@@ -202,7 +214,8 @@ impl LockError {
         match self {
             Self::Busy { elapsed, .. }
             | Self::NoQuorum { elapsed, .. }
-            | Self::Lost { elapsed, .. } => *elapsed,
+            | Self::Lost { elapsed, .. }
+            | Self::ShuttingDown { elapsed, .. } => *elapsed,
             Self::AlreadyHeld { .. }
             | Self::InvalidKey { .. }
             | Self::InvalidTtl { .. }
@@ -239,7 +252,9 @@ impl From<LockError> for io::Error {
             LockError::InvalidKey { .. } | LockError::InvalidTtl { .. } => {
                 io::ErrorKind::InvalidInput
             }
-            LockError::NoQuorum { .. } | LockError::NotConfigured { .. } => io::ErrorKind::Other,
+            LockError::NoQuorum { .. }
+            | LockError::NotConfigured { .. }
+            | LockError::ShuttingDown { .. } => io::ErrorKind::Other,
         };
         Self::new(kind, error)
     }

@@ -58,7 +58,11 @@ impl<T, E: From<LockError>> FromOutage for Result<T, E> {
 
 impl FromOutage for () {
     fn from_outage(name: &'static str, error: LockError) -> Self {
-        tracing::error!(name, %error, "guarded function did not run");
+        if matches!(error, LockError::ShuttingDown { .. }) {
+            tracing::info!(name, %error, "guarded function did not run");
+        } else {
+            tracing::error!(name, %error, "guarded function did not run");
+        }
     }
 }
 

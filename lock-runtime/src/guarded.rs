@@ -145,7 +145,7 @@ impl Guard {
             request = request.on(&global::installed()?.core);
         }
         let lease = request.acquire().await?;
-        let Bound(lease) = self.lease.insert(Bound(Arc::new(lease)));
+        let Bound(lease) = self.lease.insert(Bound::new(lease)?);
         hold(lease, on_lost, body).await
     }
 
@@ -160,6 +160,15 @@ impl Guard {
 /// The lease of a body: over when the body is, even if a clone of it lives on somewhere.
 #[derive(Debug)]
 struct Bound(Arc<Lease>);
+
+impl Bound {
+    fn new(lease: Lease) -> Result<Self, LockError> {
+        match lease.hold().bind() {
+            Ok(()) => Ok(Self(Arc::new(lease))),
+            Err(end) => Err(lease.lost_error(end)),
+        }
+    }
+}
 
 impl Drop for Bound {
     fn drop(&mut self) {
@@ -201,7 +210,7 @@ impl LockRequest {
         Fut: Future,
     {
         let on_lost = self.lost_policy();
-        let bound = Bound(Arc::new(self.acquire().await?));
+        let bound = Bound::new(self.acquire().await?)?;
         let lease = &bound.0;
         let outcome = {
             let body = std::pin::pin!(body(Arc::clone(lease)));

@@ -163,6 +163,7 @@ impl Lease {
             End::Lost(Loss::HeldTooLong) => "max_hold is over",
             End::Lost(Loss::Taken) => "somebody else has it on a majority of the nodes",
             End::Lost(Loss::NobodyRenews) => "what renews leases has ended",
+            End::Lost(Loss::ShutDown) => "the lock manager was shut down",
         };
         LockError::Lost {
             key: self.key().into(),

@@ -41,6 +41,7 @@ pub use key::LockKey;
 pub use lease::Lease;
 pub use manager::LockManager;
 pub use request::{LockRequest, OnLost};
+pub use shutdown::Shutdown;
 pub use telemetry::Stats;
 
 mod backoff;
@@ -58,6 +59,7 @@ mod node;
 mod redlock;
 mod request;
 mod running;
+mod shutdown;
 #[cfg(test)]
 mod simulation;
 mod telemetry;

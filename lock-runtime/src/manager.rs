@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use crate::config::{LockManagerBuilder, memory};
 use crate::error::ConfigError;
 use crate::hold::Keepers;
 use crate::key::LockKey;
 use crate::request::LockRequest;
+use crate::shutdown::{Shutdown, shut_down};
 use crate::telemetry::Stats;
 use crate::wait::Core;
 
@@ -93,12 +97,42 @@ impl LockManager {
     ///
     /// No lock is touched by it, and dropping the future is safe.
     pub async fn ready(&self) -> bool {
-        let (answer, result) = tokio::sync::oneshot::channel();
+        let (answer, result) = oneshot::channel();
         let redlock = Arc::clone(&self.core.redlock);
         self.core.redlock.executor.spawn(async move {
             let _ = answer.send(redlock.votes().await);
         });
         result.await.unwrap_or(false)
+    }
+
+    /// Ends the use of locks, for a process that is about to exit: from now on, and for good, new locks are refused with
+    /// [`LockError::ShuttingDown`](crate::LockError::ShuttingDown), also to those who wait for one, and
+    /// [`ready`](Self::ready) is false. What is held has `grace` to be released by whoever holds it. Then every lease ends
+    /// as if it had been lost: bodies are dropped and their locks released; a lease that was acquired by hand is released
+    /// under its holder, whom [`Lease::lost`](crate::Lease::lost) tells.
+    ///
+    /// Returns as soon as nothing is held and all nodes know of it; at the latest two seconds and two `node_timeout`s
+    /// after `grace`. A body that cannot be dropped by then, because it computes without yielding or runs on with
+    /// [`OnLost::Continue`](crate::OnLost::Continue), keeps its lock until its TTL has run out, as does a lock on a node
+    /// that cannot be reached; [`Shutdown`] counts them. `hold_at_least` is kept: such a lock stays on the nodes for the
+    /// rest of it.
+    ///
+    /// Dropping the future stops nothing of what is held, but new locks stay refused; calling it again goes on. A process
+    /// that exits without this leaves to their TTL the locks that it held, and those whose lease was dropped right before.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// # async fn stop(locks: lock_runtime::LockManager) {
+    /// // Kubernetes sends SIGTERM, and kills after `terminationGracePeriodSeconds`, by default 30.
+    /// let shutdown = locks.shutdown(Duration::from_secs(25)).await;
+    /// if shutdown.stopped > 0 {
+    ///     eprintln!("{} guarded calls did not end in time", shutdown.stopped);
+    /// }
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, grace: Duration) -> Shutdown {
+        shut_down(&self.core, grace).await
     }
 
     /// What was counted since the manager was built.

@@ -18,7 +18,7 @@ macro_rules! counters {
 
         impl Counters {
             pub(crate) fn read(&self) -> Stats {
-                Stats { $($name: self.$name.0.load(Ordering::Relaxed),)+ }
+                Stats { $($name: self.$name.get(),)+ }
             }
         }
     };
@@ -35,6 +35,8 @@ counters! {
     split_votes,
     /// Leases that ran out while their body was running.
     lost,
+    /// Leases that a shutdown ended, because it had waited long enough.
+    stopped,
     /// Releases that were not confirmed by a majority, or came too late.
     releases_unconfirmed,
     /// Releases of single nodes that were given up, because too many waited or the TTL had ended them.
@@ -47,5 +49,9 @@ pub(crate) struct Counter(AtomicU64);
 impl Counter {
     pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }

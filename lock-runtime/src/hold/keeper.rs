@@ -16,7 +16,7 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use super::{Hold, Loss};
+use super::{End, Hold, Loss};
 use crate::backoff::between;
 use crate::executor::Executor;
 
@@ -29,6 +29,20 @@ impl Keepers {
     pub(crate) fn keep(&self, hold: &Arc<Hold>) {
         let keeper = self.here(&hold.redlock.executor);
         keep_on(&keeper, hold, hold.ttl / 3);
+    }
+
+    /// Ends all holds, of a manager that has been stopped.
+    pub(crate) fn end_all(&self) {
+        let keepers: Vec<_> = {
+            let keepers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            keepers.values().filter_map(Weak::upgrade).collect()
+        };
+        for keeper in keepers {
+            let all = std::mem::take(&mut keeper.queue().due);
+            for hold in all.into_values() {
+                hold.end_for_shutdown();
+            }
+        }
     }
 
     fn here(&self, executor: &Executor) -> Arc<Keeper> {
@@ -52,6 +66,7 @@ fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
             let now = hold.redlock.executor.now();
             hold.keep_by(keeper, now.checked_add(pause).unwrap_or(now));
         }
+        Err(End::Lost(Loss::ShutDown)) => hold.end_for_shutdown(),
         Err(_) => hold.announce_end(),
     }
 }
@@ -79,6 +94,9 @@ impl Keeper {
     /// locked now is unlocked.
     pub(super) fn enqueue(&self, hold: Arc<Hold>, at: Instant) -> (Ticket, bool) {
         let mut queue = self.queue();
+        // Whoever ended all the others has not seen this one.
+        let stopped = hold.redlock.census.is_stopped();
+        let at = if stopped { hold.acquired } else { at };
         queue.made += 1;
         let ticket = (at, queue.made);
         queue.due.insert(ticket, hold);

@@ -47,6 +47,8 @@ struct State {
     deadlines: Vec<Instant>,
     end: Option<End>,
     keeper: Option<(Arc<Keeper>, Ticket)>,
+    /// A body runs under it, which alone says when it is given back.
+    bound: bool,
 }
 
 /// How locks are to be held.
@@ -89,6 +91,8 @@ pub(crate) enum Loss {
     Taken,
     /// Whatever renewed it has ended.
     NobodyRenews,
+    /// The manager was shut down, and has waited long enough.
+    ShutDown,
 }
 
 impl Hold {
@@ -113,6 +117,7 @@ impl Hold {
                 deadlines,
                 end: None,
                 keeper: None,
+                bound: false,
             }),
             body: AtomicWaker::new(),
             ended: Notify::new(),
@@ -146,6 +151,9 @@ impl Hold {
         if let Some(end) = state.end {
             return Err(end);
         }
+        if self.redlock.census.is_stopped() {
+            return Err(self.lost(state, Loss::ShutDown));
+        }
         let now = self.redlock.executor.now();
         let expires = state.deadlines.iter().min().copied().unwrap_or(now);
         let (ends, loss) = match self.cap {
@@ -159,7 +167,11 @@ impl Hold {
     }
 
     fn lost(&self, state: &mut State, loss: Loss) -> End {
-        self.redlock.counters.lost.add();
+        let counters = &self.redlock.counters;
+        match loss {
+            Loss::ShutDown => counters.stopped.add(),
+            _ => counters.lost.add(),
+        }
         *state.end.insert(End::Lost(loss))
     }
 
@@ -178,6 +190,33 @@ impl Hold {
     pub(crate) fn announce_end(&self) {
         self.body.wake();
         self.ended.notify_waiters();
+    }
+
+    /// A body is to run under it.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub(crate) fn bind(&self) -> Result<(), End> {
+        let mut state = self.state();
+        self.remaining_of(&mut state)?;
+        state.bound = true;
+        Ok(())
+    }
+
+    /// Ends it for a shutdown. A body has to be gone before its lock is, and gives it back itself; what somebody holds by
+    /// hand is given back here.
+    fn end_for_shutdown(&self) {
+        let bound = {
+            let mut state = self.state();
+            // Noticing it is what ends it.
+            let _ = self.remaining_of(&mut state);
+            state.bound
+        };
+        self.announce_end();
+        if !bound {
+            drop(self.take_claims());
+        }
     }
 
     /// Ends it, and hands over the claims for their release. None the second time.

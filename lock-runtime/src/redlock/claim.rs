@@ -49,11 +49,13 @@ impl Claim {
         key: &LockKey,
         ttl: Duration,
     ) -> Result<Self, getrandom::Error> {
+        let token = Token::fresh()?;
+        redlock.census.claims.enter();
         Ok(Self {
             redlock: Arc::clone(redlock),
             key: key.clone(),
             wire: key.prefixed(&redlock.prefix),
-            token: Token::fresh()?,
+            token,
             ttl,
             sent: Instant::now(),
             ledger: Arc::default(),
@@ -113,6 +115,9 @@ impl Claim {
     fn give_back(&mut self, report: Option<oneshot::Sender<Confirmation>>) {
         self.given_back = true;
         self.ledger.close();
+        let census = &self.redlock.census;
+        census.releases.enter();
+        census.claims.leave();
         let mut work = Release {
             redlock: Arc::clone(&self.redlock),
             wire: Arc::clone(&self.wire),
@@ -204,7 +209,7 @@ impl Confirmation {
     }
 }
 
-/// A release on its way.
+/// A release on its way, until the nodes know or it is given up.
 struct Release {
     redlock: Arc<Redlock>,
     wire: Arc<str>,
@@ -213,6 +218,12 @@ struct Release {
     keep_until: Option<Instant>,
     confirmation: Confirmation,
     report: Option<oneshot::Sender<Confirmation>>,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.redlock.census.releases.leave();
+    }
 }
 
 impl Release {

@@ -5,6 +5,7 @@
 //! over the same connection (see [`claim`]).
 
 mod attempt;
+pub(crate) mod census;
 pub(crate) mod claim;
 pub(crate) mod fence;
 mod founding;
@@ -32,6 +33,7 @@ use crate::telemetry::Counters;
 pub(crate) use attempt::Stragglers;
 
 use attempt::Attempt;
+use census::Census;
 use claim::Claim;
 use quorum::{Decision, quorum};
 use replies::Replies;
@@ -40,10 +42,11 @@ use replies::Replies;
 #[derive(Debug)]
 pub(crate) struct Redlock {
     nodes: Vec<Arc<dyn Node>>,
-    node_timeout: Duration,
+    pub(crate) node_timeout: Duration,
     prefix: Box<str>,
     pub(crate) executor: Executor,
     pub(crate) counters: Counters,
+    pub(crate) census: Census,
     fences: Fences,
     pub(crate) attempts: Semaphore,
     releases: Semaphore,
@@ -133,11 +136,18 @@ impl Redlock {
             prefix: prefix.into(),
             executor,
             counters: Counters::default(),
+            census: Census::default(),
             fences,
             attempts: Semaphore::new(MOST_AT_A_TIME),
             releases: Semaphore::new(MOST_AT_A_TIME),
             redeliveries: Semaphore::new(claim::MOST_REDELIVERIES),
         }
+    }
+
+    /// From now on nothing more is taken.
+    pub(crate) fn refuse(&self) {
+        self.census.refuse();
+        self.attempts.close();
     }
 
     /// Asks for the lock once. What is left to do after the decision comes back as [`Stragglers`], to be run to its end.
@@ -191,9 +201,9 @@ impl Redlock {
         holder.ok()??.remaining
     }
 
-    /// Whether enough nodes for a majority would vote now.
+    /// Whether enough nodes for a majority would vote now, and would be asked.
     pub(crate) async fn votes(&self) -> bool {
-        self.majority_votes().await || founding::found(self).await
+        !self.census.refuses() && (self.majority_votes().await || founding::found(self).await)
     }
 
     async fn majority_votes(&self) -> bool {

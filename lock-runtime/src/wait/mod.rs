@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::select;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
@@ -74,15 +74,19 @@ async fn contend(
         Patience::For(wait) => started.checked_add(wait),
         Patience::Forever => None,
     };
-    while !answer.is_closed() {
+    while !answer.is_closed() && !redlock.census.refuses() {
         let time_is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
         let (taken, stragglers) = {
             let Ok(_turn) = redlock.attempts.acquire().await else {
-                return;
+                break;
             };
             take_all(redlock, &order).await
         };
         match taken {
+            Ok(_) if redlock.census.refuses() => {
+                redlock.executor.spawn(stragglers.finish());
+                break;
+            }
             Ok(claims) => {
                 redlock.counters.acquired.add();
                 let hold = Arc::new(Hold::new(redlock, order.terms, claims));
@@ -108,10 +112,16 @@ async fn contend(
         let again = deadline.map_or(again, |deadline| again.min(deadline));
         let pause = pin!(sleep_until(again));
         let gone = pin!(answer.closed());
-        if let Either::Right(_) = select(pause, gone).await {
-            return;
-        }
+        let refused = pin!(redlock.census.refused());
+        select(pause, select(gone, refused)).await;
     }
+    let key = order.terms.keys.into_iter().next();
+    let refusal = LockError::ShuttingDown {
+        key: key.unwrap_or_else(|| "".into()),
+        elapsed: started.elapsed(),
+    };
+    // If it is the caller who has gone, there is nobody to be told.
+    let _ = answer.send(Err(refusal));
 }
 
 /// One try at all the keys, one after the other. A refusal gives back what was taken before it.

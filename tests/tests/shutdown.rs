@@ -1,0 +1,394 @@
+//! `shutdown`: nothing new, time for what is under way, and then nothing of ours is left on any node.
+
+use lock_runtime::{LockError, LockManager, LockRequest, OnLost, distributed_lock};
+use lock_tests::{DEADLINE, Fleet, Mode, dropped_after, eventually};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// So long that no key goes away by itself while a test looks.
+const TTL: Duration = Duration::from_secs(60);
+
+/// What a body has that is in no hurry to end, and what a shutdown has that waits for it to the end.
+const LONG: Duration = Duration::from_secs(3600);
+
+fn ask(locks: &LockManager, key: &str) -> LockRequest {
+    locks.lock(key).ttl(TTL)
+}
+
+async fn ready(fleet: &Fleet) -> LockManager {
+    fleet.found().await;
+    let locks = fleet.manager();
+    lock_tests::ready(&locks).await;
+    locks
+}
+
+fn is_shutting_down<T>(outcome: &Result<T, LockError>) -> bool {
+    matches!(outcome, Err(LockError::ShuttingDown { .. }))
+}
+
+/// Runs a body that never ends, and returns once it runs.
+async fn endless(locks: &LockManager, key: &str) -> tokio::task::JoinHandle<Result<(), LockError>> {
+    let running = Arc::new(AtomicBool::new(false));
+    let body = {
+        let running = Arc::clone(&running);
+        ask(locks, key).run(|_| async move {
+            running.store(true, Ordering::SeqCst);
+            std::future::pending().await
+        })
+    };
+    let task = tokio::spawn(body);
+    eventually(DEADLINE, "the body runs", || running.load(Ordering::SeqCst)).await;
+    task
+}
+
+#[tokio::test]
+async fn nothing_new_is_taken_and_nothing_of_it_is_left() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let report = locks.shutdown(LONG).await;
+    assert_eq!((report.stopped, report.left), (0, 0));
+
+    let refused = ask(&locks, "k").wait(LONG).acquire().await;
+    let Err(error) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(
+        matches!(&error, LockError::ShuttingDown { key, .. } if key.as_str() == "k"),
+        "{error:?}"
+    );
+    assert!(!error.is_busy() && !error.is_outage(), "{error}");
+    let words = error.to_string();
+    assert!(
+        words.contains('k') && words.contains("shutting down"),
+        "{words}"
+    );
+    let ran = ask(&locks, "k")
+        .run(|_| async { unreachable!() as () })
+        .await;
+    assert!(is_shutting_down(&ran), "{ran:?}");
+    assert!(!locks.ready().await, "no more traffic is wanted");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn a_skipping_function_does_not_run_and_is_no_outage() {
+    #[distributed_lock(key = "job", ttl = "8s", on_busy = skip, manager = locks)]
+    async fn quiet(locks: &LockManager) {
+        panic!("it runs");
+    }
+    #[distributed_lock(key = "job", ttl = "8s", on_busy = skip, manager = locks)]
+    async fn told(locks: &LockManager) -> Result<(), LockError> {
+        panic!("it runs");
+    }
+    let locks = LockManager::in_memory();
+    locks.shutdown(Duration::ZERO).await;
+    quiet(&locks).await;
+    let refused = told(&locks).await;
+    assert!(is_shutting_down(&refused), "{refused:?}");
+}
+
+#[tokio::test]
+async fn those_who_wait_are_told_at_once() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let other = fleet.manager();
+    let holder = ask(&other, "k").acquire().await.expect("free");
+    let mut waiting = Vec::new();
+    for request in [
+        ask(&locks, "k").wait(LONG),
+        ask(&locks, "k").wait_forever(),
+        locks.lock_all(["a", "k"]).ttl(TTL).wait_forever(),
+    ] {
+        waiting.push(tokio::spawn(request.acquire()));
+    }
+    eventually(DEADLINE, "they have tried", || fleet.nodes_with("k") == 3).await;
+    let report = locks.shutdown(LONG).await;
+    assert_eq!((report.stopped, report.left), (0, 0));
+    for waiter in waiting {
+        let outcome = waiter.await.expect("no panic");
+        assert!(is_shutting_down(&outcome), "{outcome:?}");
+    }
+    assert!(!holder.is_lost(), "that is another manager's");
+    holder.release().await.expect("released");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn a_body_that_ends_in_time_is_not_stopped_and_the_shutdown_ends_with_it() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let (go, may_end) = tokio::sync::oneshot::channel();
+    let body = tokio::spawn(ask(&locks, "k").run(|lease| async move {
+        may_end.await.expect("told");
+        lease.is_lost()
+    }));
+    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+
+    let mut shutdown = under_way(locks.shutdown(LONG)).await;
+    go.send(()).expect("it waits for this");
+    let report = (&mut shutdown).await;
+    assert_eq!((report.stopped, report.left), (0, 0));
+    // At once: whoever exits now leaves nothing.
+    assert_eq!(fleet.nodes_with("k"), 0);
+    let lost = body.await.expect("no panic").expect("not stopped");
+    assert!(!lost);
+}
+
+/// Drives a shutdown until it has begun; it must not be over while something is held.
+async fn under_way<T>(
+    shutdown: impl Future<Output = T>,
+) -> std::pin::Pin<Box<impl Future<Output = T>>> {
+    let mut shutdown = Box::pin(shutdown);
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut shutdown).await;
+    assert!(early.is_err(), "it returned while a body ran");
+    shutdown
+}
+
+/// Looks, when it is dropped, whether its key is still on the nodes.
+struct Witness {
+    fleet: Arc<Fleet>,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.seen
+            .store(self.fleet.nodes_with("k"), Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_is_dropped_and_then_its_lock_is_released() {
+    let fleet = Arc::new(Fleet::start(5));
+    let locks = ready(&fleet).await;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let witness = Witness {
+        fleet: Arc::clone(&fleet),
+        seen: Arc::clone(&seen),
+    };
+    let body = tokio::spawn(ask(&locks, "k").run(|_| async move {
+        let _witness = witness;
+        std::future::pending::<()>().await
+    }));
+    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 5).await;
+
+    let report = locks.shutdown(Duration::from_millis(20)).await;
+    assert_eq!((report.stopped, report.left), (1, 0));
+    assert_eq!(fleet.nodes_with("k"), 0);
+    assert_eq!(seen.load(Ordering::SeqCst), 5, "body first, lock second");
+    let Err(error) = body.await.expect("no panic") else {
+        panic!("it ended");
+    };
+    assert!(matches!(error, LockError::Lost { .. }), "{error:?}");
+    assert!(error.to_string().contains("shut down"), "{error}");
+    assert_eq!(locks.stats().lost, 0, "nothing was lost that should not be");
+}
+
+#[tokio::test]
+async fn a_lease_by_hand_is_told_and_released() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let lease = ask(&locks, "k").acquire().await.expect("free");
+    let fixed = ask(&locks, "fixed").extend(false).acquire().await;
+    let fixed = fixed.expect("free");
+    let (report, ()) = tokio::join!(locks.shutdown(Duration::from_millis(20)), lease.lost());
+    assert_eq!((report.stopped, report.left), (2, 0));
+    assert!(lease.is_lost() && fixed.is_lost());
+    assert_eq!(fleet.nodes_with("k") + fleet.nodes_with("fixed"), 0);
+    let refused = lease.extend().await;
+    assert!(
+        matches!(refused, Err(LockError::Lost { .. })),
+        "{refused:?}"
+    );
+    lease.release().await.expect("the shutdown has released it");
+    drop(fixed);
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let (go, may_end) = std::sync::mpsc::channel::<()>();
+    // Blocks its thread, which is what a body must not do.
+    let body = tokio::spawn(ask(&locks, "k").run(|_| async move { may_end.recv() }));
+    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+
+    let report = locks.shutdown(Duration::ZERO).await;
+    assert_eq!((report.stopped, report.left), (1, 1));
+    assert_eq!(fleet.nodes_with("k"), 3, "nobody may run next to it");
+    go.send(()).expect("it waits for this");
+    let outcome = body.await.expect("no panic");
+    assert!(outcome.is_ok(), "it came to its end: {outcome:?}");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn a_body_that_runs_on_is_told_and_keeps_its_lock_until_its_end() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let (go, may_end) = tokio::sync::oneshot::channel::<()>();
+    let request = ask(&locks, "k").on_lost(OnLost::Continue);
+    let body = tokio::spawn(request.run(|lease| async move {
+        lease.lost().await;
+        may_end.await.expect("told");
+    }));
+    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+    let report = locks.shutdown(Duration::ZERO).await;
+    assert_eq!((report.stopped, report.left), (1, 1));
+    assert_eq!(fleet.nodes_with("k"), 3);
+    go.send(()).expect("it waits for this");
+    body.await.expect("no panic").expect("its own result");
+    fleet.assert_no_keys("*").await;
+}
+
+#[tokio::test]
+async fn a_lock_that_is_kept_for_a_while_is_kept() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let request = ask(&locks, "k").hold_at_least(Duration::from_secs(50));
+    request.run(|_| async {}).await.expect("free");
+    let report = locks.shutdown(LONG).await;
+    assert_eq!((report.stopped, report.left), (0, 0));
+    assert_eq!(fleet.nodes_with("k"), 3, "or the job would run twice");
+    for server in fleet.servers() {
+        assert!((1..=50_000).contains(&server.pttl("k")));
+    }
+}
+
+#[tokio::test]
+async fn a_silent_node_does_not_hold_it_up() {
+    let fleet = Fleet::start(3).behind_proxies();
+    let locks = ready(&fleet).await;
+    let body = endless(&locks, "k").await;
+    eventually(DEADLINE, "all have it", || fleet.nodes_with("k") == 3).await;
+    fleet.proxies()[0].set(Mode::Blackhole);
+    let started = Instant::now();
+    let report = locks.shutdown(Duration::ZERO).await;
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
+    assert_eq!(
+        (report.stopped, report.left),
+        (1, 1),
+        "one node has not confirmed"
+    );
+    assert_eq!(fleet.nodes_with("k"), 1, "the others have");
+    body.await.expect("no panic").expect_err("it was stopped");
+}
+
+#[tokio::test]
+async fn all_nodes_gone_does_not_hold_it_up_either() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let body = endless(&locks, "k").await;
+    for server in fleet.servers() {
+        server.kill();
+    }
+    let started = Instant::now();
+    let report = locks.shutdown(Duration::from_millis(20)).await;
+    assert!(started.elapsed() < DEADLINE, "{:?}", started.elapsed());
+    assert_eq!((report.stopped, report.left), (1, 1));
+    body.await.expect("no panic").expect_err("it was stopped");
+}
+
+#[tokio::test]
+async fn cancelled_it_stops_nothing_and_can_be_called_again() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let body = endless(&locks, "k").await;
+    for polls in 0..=1 {
+        dropped_after(polls, locks.shutdown(LONG)).await;
+    }
+    drop(under_way(locks.shutdown(LONG)).await);
+    let refused = ask(&locks, "other").acquire().await;
+    assert!(is_shutting_down(&refused), "{refused:?}");
+    assert!(!body.is_finished());
+    assert_eq!(locks.stats().stopped, 0);
+
+    let (first, second) = tokio::join!(
+        locks.shutdown(Duration::from_millis(20)),
+        locks.shutdown(LONG)
+    );
+    assert_eq!((first.stopped, first.left), (1, 0));
+    assert_eq!(second.left, 0);
+    body.await.expect("no panic").expect_err("it was stopped");
+    assert_eq!(fleet.nodes_with("k"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn grace_is_waited_for_and_no_longer() {
+    let locks = LockManager::in_memory();
+    let body = endless(&locks, "k").await;
+    let grace = Duration::from_secs(25);
+    let started = tokio::time::Instant::now();
+    let report = locks.shutdown(grace).await;
+    let took = started.elapsed();
+    assert!(
+        (grace..grace + Duration::from_millis(100)).contains(&took),
+        "{took:?}"
+    );
+    assert_eq!((report.stopped, report.left), (1, 0));
+    body.await.expect("no panic").expect_err("it was stopped");
+
+    let again = tokio::time::Instant::now();
+    locks.shutdown(Duration::MAX).await;
+    assert!(again.elapsed() < Duration::from_millis(100));
+}
+
+mod heavy {
+    use super::*;
+
+    /// In the middle of everything that a manager does.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn under_load_no_key_is_left_when_it_returns() {
+        let fleet = Fleet::start(5);
+        fleet.found().await;
+        for round in 0..60 {
+            let locks = fleet.manager();
+            lock_tests::ready(&locks).await;
+            let entered = Arc::new(AtomicUsize::new(0));
+            let tasks: Vec<_> = (0..32)
+                .map(|task| {
+                    let (locks, entered) = (locks.clone(), Arc::clone(&entered));
+                    tokio::spawn(async move {
+                        loop {
+                            let key = format!("k{}", (task + entered.load(Ordering::Relaxed)) % 8);
+                            let request = ask(&locks, &key).wait(LONG).fenced(task % 4 == 0);
+                            let pause = Duration::from_millis(fastrand::u64(0..3));
+                            let entered = &entered;
+                            let ran = request
+                                .run(|_| async move {
+                                    entered.fetch_add(1, Ordering::Relaxed);
+                                    tokio::time::sleep(pause).await;
+                                })
+                                .await;
+                            if let Err(error) = ran {
+                                return error;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            eventually(DEADLINE, "they are at it", || {
+                entered.load(Ordering::Relaxed) > 30
+            })
+            .await;
+            let grace = Duration::from_millis(round % 3);
+            let report = locks.shutdown(grace).await;
+            assert_eq!(report.left, 0, "round {round}");
+            for key in 0..8 {
+                assert_eq!(fleet.nodes_with(&format!("k{key}")), 0, "round {round}");
+            }
+            for task in tasks {
+                let error = task.await.expect("no panic");
+                assert!(
+                    matches!(
+                        error,
+                        LockError::ShuttingDown { .. } | LockError::Lost { .. }
+                    ),
+                    "{error:?}"
+                );
+            }
+        }
+    }
+}
