@@ -1,14 +1,16 @@
 //! Replicas of one service, each with the same cron job, and one run of it per tick.
 
 use std::io::{self, Write};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use croner::Cron;
 use lexopt::prelude::*;
-use lock_examples::{has_lock_nodes, locks, log_to_stderr, options};
+use lock_examples::{has_lock_nodes, locks, log_to_stderr, options, stop_signal};
 use lock_runtime::{LockError, LockManager, distributed_lock};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -21,6 +23,8 @@ Usage: cron [OPTIONS]
   --schedule CRON   when the job is due, in UTC, seconds first [default: '* * * * * *', every second]
   --ticks N         how many ticks to take part in [default: 5]
   --skew TIME       how late the slowest clock is, at most 500ms [default: 300ms, with LOCK_NODES 0ms]
+  --job TIME        how long the job takes [default: 20ms]
+  --grace TIME      how long the job may go on once the process is told to stop [default: 25s]
   --replicas N      without LOCK_NODES: how many replicas this process plays, at most 26 [default: 3]
   --replica NAME    with LOCK_NODES: the name of this replica [default: from the process id]
   --help            this text
@@ -31,6 +35,9 @@ skew. With LOCK_NODES this process is one replica, whose clock is late by the sk
 Standard output has one line per replica and tick, 'tick=2026-11-29T15:00:02Z replica=a ran' or '… skipped', and at the
 end 'ticks=5 runs=5 skips=10'. A tick that the lock service could not decide is reported on standard error only, and
 makes the exit code 1.
+
+On SIGTERM and Ctrl-C no further tick is taken part in, and a job that runs is waited for; when the grace is over it is
+stopped. Then all locks are released, and the exit code is 0.
 ";
 
 /// How far the clocks of the replicas may be apart.
@@ -51,14 +58,15 @@ const GRACE: Duration = Duration::from_millis(200);
 
 const _: () = assert!(MAX_SKEW.as_millis() + GRACE.as_millis() < HOLD.as_millis());
 
-/// The job: 20 ms of work, much shorter than the skew. `None` says that another replica has it.
+/// The job: by default 20 ms of work, much shorter than the skew. `None` says that another replica has it.
 ///
 /// The key names the job, not the tick: the same lock guards all its ticks, so that a run which takes longer than the
 /// period is not overtaken by the next one either. A replica that dies in the middle of it costs the ticks of one TTL.
 #[distributed_lock(key = "cron:{job}", ttl = "5s", hold_at_least = HOLD, on_busy = skip)]
-async fn run(job: &str, replica: &str) -> Result<Option<()>, LockError> {
+async fn run(job: &str, replica: &str, takes: Duration) -> Result<Option<()>, LockError> {
     tracing::info!(job, replica, "running");
-    sleep(Duration::from_millis(20)).await;
+    sleep(takes).await;
+    tracing::info!(job, replica, "done");
     Ok(Some(()))
 }
 
@@ -82,26 +90,47 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Plays the replicas of this process to the end.
+/// Plays the replicas of this process, to the end or until it is told to stop.
 async fn play(options: Options) -> Result<Tally, Box<dyn std::error::Error>> {
     let locks = locks()?;
     lock_runtime::install(locks.clone())?;
+    let told_to_stop = stop_signal()?;
     wait_until_ready(&locks).await;
 
     let started = Utc::now();
+    let (stop, stopping) = watch::channel(false);
     let mut replicas = JoinSet::new();
     for replica in options.replicas {
         let ticks = options.schedule.iter_after(started).take(options.ticks);
-        replicas.spawn(replica.take_part(ticks));
+        replicas.spawn(replica.take_part(ticks, options.job, stopping.clone()));
     }
-    let mut total = Tally::default();
-    while let Some(replica) = replicas.join_next().await {
-        total.add(&replica??);
-    }
+    let mut total = pin!(add_up(replicas));
+    let stopped = async {
+        told_to_stop.await;
+        stop.send_replace(true);
+        locks.shutdown(options.grace).await;
+    };
+    let total = tokio::select! {
+        total = &mut total => total?,
+        () = stopped => total.await?,
+    };
+    // The guarded call that was stopped may have returned before the nodes have heard of it.
+    locks.shutdown(options.grace).await;
     let Tally {
         ticks, runs, skips, ..
     } = total;
     writeln!(io::stdout(), "ticks={ticks} runs={runs} skips={skips}")?;
+    Ok(total)
+}
+
+/// Waits for the replicas, and adds up what they made of the ticks.
+async fn add_up(
+    mut replicas: JoinSet<io::Result<Tally>>,
+) -> Result<Tally, Box<dyn std::error::Error>> {
+    let mut total = Tally::default();
+    while let Some(replica) = replicas.join_next().await {
+        total.add(&replica??);
+    }
     Ok(total)
 }
 
@@ -126,17 +155,27 @@ struct Replica {
 }
 
 impl Replica {
-    async fn take_part(self, ticks: impl Iterator<Item = DateTime<Utc>>) -> io::Result<Tally> {
+    async fn take_part(
+        self,
+        ticks: impl Iterator<Item = DateTime<Utc>>,
+        job: Duration,
+        mut stopping: watch::Receiver<bool>,
+    ) -> io::Result<Tally> {
         let mut tally = Tally::default();
         for tick in ticks {
+            tokio::select! {
+                // Ticks that have passed meanwhile are not taken part in either.
+                biased;
+                _ = stopping.wait_for(|stop| *stop) => break,
+                () = self.wait_for(tick) => {}
+            }
             tally.ticks += 1;
-            self.wait_for(tick).await;
             let outcome = match self.lateness(tick) {
                 late if late > GRACE => {
                     tracing::warn!(replica = self.name, %tick, ?late, "too late to take part");
                     Ok(None)
                 }
-                _ => run("clean-up", &self.name).await,
+                _ => run("clean-up", &self.name, job).await,
             };
             let outcome = match outcome {
                 Ok(Some(())) => {
@@ -200,6 +239,8 @@ impl Tally {
 struct Options {
     schedule: Cron,
     ticks: usize,
+    job: Duration,
+    grace: Duration,
     replicas: Vec<Replica>,
 }
 
@@ -207,11 +248,14 @@ impl Options {
     fn parse(mut parser: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let mut schedule = "* * * * * *".to_owned();
         let (mut ticks, mut skew, mut replicas, mut replica) = (5, None, None, None);
+        let (mut job, mut grace) = (Duration::from_millis(20), Duration::from_secs(25));
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("schedule") => schedule = parser.value()?.string()?,
                 Long("ticks") => ticks = parser.value()?.parse()?,
                 Long("skew") => skew = Some(parser.value()?.parse_with(read_skew)?),
+                Long("job") => job = parser.value()?.parse_with(read_time)?,
+                Long("grace") => grace = parser.value()?.parse_with(read_time)?,
                 Long("replicas") => replicas = Some(parser.value()?.parse_with(read_count)?),
                 Long("replica") => replica = Some(parser.value()?.parse_with(read_name)?),
                 Long("help") => return Ok(None),
@@ -245,6 +289,8 @@ impl Options {
         Ok(Some(Self {
             schedule,
             ticks,
+            job,
+            grace,
             replicas,
         }))
     }
@@ -263,11 +309,22 @@ fn spread(count: u8, skew: Duration) -> Vec<Replica> {
 }
 
 fn read_skew(text: &str) -> Result<Duration, String> {
-    let millis = text.strip_suffix("ms").unwrap_or(text).parse();
-    match millis.map(Duration::from_millis) {
+    match read_time(text) {
         Ok(skew) if skew <= MAX_SKEW => Ok(skew),
         _ => Err("must be from 0ms to 500ms".to_owned()),
     }
+}
+
+fn read_time(text: &str) -> Result<Duration, &'static str> {
+    let millis = match text.strip_suffix("ms") {
+        Some(millis) => millis.parse().ok(),
+        None => text
+            .strip_suffix('s')
+            .and_then(|seconds| seconds.parse::<u64>().ok()?.checked_mul(1000)),
+    };
+    millis
+        .map(Duration::from_millis)
+        .ok_or("must be like 20ms or 3s")
 }
 
 fn read_count(text: &str) -> Result<u8, &'static str> {

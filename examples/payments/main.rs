@@ -5,17 +5,18 @@ mod shop;
 mod store;
 
 use std::error::Error;
-use std::future::Future;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lexopt::prelude::*;
-use lock_examples::{has_lock_nodes, locks, log_to_stderr, options};
+use lock_examples::{has_lock_nodes, locks, log_to_stderr, options, stop_signal};
 use tokio::net::TcpListener;
-use tokio::signal;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use http::Service;
@@ -42,9 +43,13 @@ GET /ready        200 when a majority of the lock nodes answers, else 503
 Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is given. LOCK_NODES lists the Redis servers to
 lock on; without it the locks are embedded, and only good for a single process.
 
-Standard output has one line, 'listening on 127.0.0.1:8081'. Stops on SIGTERM and Ctrl-C once the open requests are
-answered.
+Standard output has one line, 'listening on 127.0.0.1:8081'. On SIGTERM and Ctrl-C it takes no more connections,
+answers the open requests, and stops: after 20 seconds at the latest, and then with no lock held.
 ";
+
+/// How long the open requests have to be answered, and then the checkouts to end: together less than the 30 seconds after
+/// which Kubernetes kills (`terminationGracePeriodSeconds`).
+const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -87,12 +92,26 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
         shop: Arc::clone(&shop),
         checkouts: checkouts.clone(),
     };
-    axum::serve(listener, http::routes(service))
-        .with_graceful_shutdown(stopped)
-        .await?;
-    // Those whose clients have hung up.
+    let stopping = CancellationToken::new();
+    let serving = axum::serve(listener, http::routes(service))
+        .with_graceful_shutdown(stopping.clone().cancelled_owned());
+    let told = async {
+        stopped.await;
+        stopping.cancel();
+        // A client that neither sends nor hangs up does not keep it.
+        sleep(GRACE).await;
+    };
+    tokio::select! {
+        served = serving => served?,
+        () = told => tracing::warn!("some requests were not answered"),
+    }
+    // Those whose clients have hung up, also where they still wait for their lock.
     checkouts.close();
-    checkouts.wait().await;
+    let _ = timeout(GRACE, checkouts.wait()).await;
+    let shutdown = shop.locks.shutdown(Duration::ZERO).await;
+    if shutdown.stopped > 0 {
+        tracing::error!("{} checkouts were cut off", shutdown.stopped);
+    }
     shop.store.close().await;
     Ok(())
 }
@@ -104,23 +123,6 @@ async fn open(database: &Database, stock: u32) -> sqlx::Result<Store> {
     };
     store.set_up(stock).await?;
     Ok(store)
-}
-
-/// Waits for Ctrl-C or `SIGTERM`, which is what an orchestrator sends.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    #[cfg(unix)]
-    let mut terminate = signal::unix::signal(signal::unix::SignalKind::terminate())?;
-    Ok(async move {
-        #[cfg(unix)]
-        let terminated = terminate.recv();
-        #[cfg(not(unix))]
-        let terminated = std::future::pending::<()>();
-        tokio::select! {
-            _ = terminated => {}
-            _ = signal::ctrl_c() => {}
-        }
-        tracing::info!("stopping");
-    })
 }
 
 /// What the command line and the environment say.

@@ -1,10 +1,11 @@
-//! What the examples share: the command line, the log, and which nodes keep the locks.
+//! What the examples share: the command line, the log, which nodes keep the locks, and being told to stop.
 
 use std::io::{self, IsTerminal, Write};
 use std::process;
 
 use lexopt::Parser;
 use lock_runtime::{ConfigError, LockManager};
+use tokio::signal;
 
 /// A manager of the nodes in `LOCK_NODES`; where that is not set, of embedded nodes, whose locks are for this process only.
 ///
@@ -67,4 +68,26 @@ pub fn log_to_stderr() {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .init();
+}
+
+/// Waits for Ctrl-C or `SIGTERM`, which is what an orchestrator sends before it kills. Listens from now on, not only once it
+/// is awaited.
+///
+/// # Errors
+///
+/// The signal cannot be listened for.
+pub fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = signal::unix::signal(signal::unix::SignalKind::terminate())?;
+    Ok(async move {
+        #[cfg(unix)]
+        let terminated = terminate.recv();
+        #[cfg(not(unix))]
+        let terminated = std::future::pending::<()>();
+        tokio::select! {
+            _ = terminated => {}
+            _ = signal::ctrl_c() => {}
+        }
+        tracing::info!("stopping");
+    })
 }

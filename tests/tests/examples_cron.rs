@@ -1,9 +1,13 @@
 //! The examples `cron` and `quickstart` as users run them: one run per tick, and output that a script can read.
 
-use lock_tests::Fleet;
 use lock_tests::processes::{Peer, example};
+use lock_tests::{DEADLINE, Fleet, eventually};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::Duration;
+
+/// For how long the example keeps the lock of a tick, however short the job.
+const HOLD: Duration = Duration::from_millis(750);
 
 /// The example, on embedded nodes whatever the environment of the tests says.
 fn cron(arguments: &[&str]) -> Command {
@@ -130,6 +134,8 @@ async fn help_is_printed_where_it_was_asked_for() {
         "--skew",
         "--replicas",
         "--replica ",
+        "--job",
+        "--grace",
     ];
     for option in options {
         let explained = lines.iter().any(|line| line.contains(option));
@@ -139,10 +145,12 @@ async fn help_is_printed_where_it_was_asked_for() {
 
 #[tokio::test]
 async fn what_cannot_be_understood_is_refused_before_anything_runs() {
-    let bad: [&[&str]; 8] = [
+    let bad: [&[&str]; 10] = [
         &["--nonsense"],
         &["--ticks", "many"],
         &["--skew", "501ms"],
+        &["--job", "3"],
+        &["--grace", "99999999999999999999s"],
         &["--replicas", "0"],
         &["--schedule", "now and then"],
         &["--schedule", "0 0 0 30 2 *"],
@@ -156,6 +164,49 @@ async fn what_cannot_be_understood_is_refused_before_anything_runs() {
     let mut command = cron(&["--replicas", "3"]);
     command.env("LOCK_NODES", "redis://127.0.0.1:1");
     assert_eq!(run(command).await, (Some(2), Vec::new()));
+}
+
+/// One replica whose job takes so long that it runs when `SIGTERM` comes; returns how it ended.
+async fn told_to_stop(fleet: &Fleet, grace: &str) -> (Option<i32>, Vec<String>) {
+    let job = ["--replica", "a", "--job", "3s", "--grace", grace];
+    let mut command = cron(&job);
+    command.env("LOCK_NODES", fleet.lock_nodes());
+    let mut process = Peer::start(command);
+    eventually(DEADLINE, "the job runs", || {
+        fleet.nodes_with("cron:clean-up") == 5
+    })
+    .await;
+    process.terminate();
+    let (status, lines) = process.finish().await;
+    (status.code(), lines)
+}
+
+/// What an orchestrator does to a pod: the job in hand is finished, and no lock is left for the TTL to end.
+#[tokio::test]
+async fn a_job_that_runs_is_finished_before_the_process_stops() {
+    let fleet = Fleet::start(5);
+    let (code, lines) = told_to_stop(&fleet, "25s").await;
+    assert_eq!(
+        fleet.nodes_with("cron:clean-up"),
+        0,
+        "it exited before it released"
+    );
+    let [ran, summary] = &lines[..] else {
+        panic!("not two lines: {lines:?}");
+    };
+    assert!(ran.ends_with("replica=a ran"), "{lines:?}");
+    assert_eq!(summary, "ticks=1 runs=1 skips=0");
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test]
+async fn a_job_that_takes_too_long_is_stopped_and_its_lock_is_released() {
+    let fleet = Fleet::start(5);
+    let (code, lines) = told_to_stop(&fleet, "0s").await;
+    // What the lock was to be kept for at least may still be left of it, which is less than a second of its five.
+    fleet.assert_no_keys_within(HOLD * 2, "*").await;
+    assert_eq!(lines, ["ticks=1 runs=0 skips=0"]);
+    assert_eq!(code, Some(1));
 }
 
 /// Two of five are no majority: nobody knows whether another replica runs, so nobody does.

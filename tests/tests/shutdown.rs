@@ -34,7 +34,7 @@ async fn endless(locks: &LockManager, key: &str) -> tokio::task::JoinHandle<Resu
         let running = Arc::clone(&running);
         ask(locks, key).run(|_| async move {
             running.store(true, Ordering::SeqCst);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         })
     };
     let task = tokio::spawn(body);
@@ -169,7 +169,7 @@ async fn a_body_that_does_not_end_is_dropped_and_then_its_lock_is_released() {
     };
     let body = tokio::spawn(ask(&locks, "k").run(|_| async move {
         let _witness = witness;
-        std::future::pending::<()>().await
+        std::future::pending::<()>().await;
     }));
     eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 5).await;
 
