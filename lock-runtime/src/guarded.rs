@@ -165,7 +165,7 @@ impl Bound {
     fn new(lease: Lease) -> Result<Self, LockError> {
         match lease.hold().bind() {
             Ok(()) => Ok(Self(Arc::new(lease))),
-            Err(end) => Err(lease.lost_error(end)),
+            Err(end) => Err(lease.unused_error(end)),
         }
     }
 }

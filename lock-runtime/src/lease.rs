@@ -172,6 +172,17 @@ impl Lease {
         }
     }
 
+    /// The same for a lease that ended before anybody could use it.
+    pub(crate) fn unused_error(&self, end: End) -> LockError {
+        match end {
+            End::Lost(Loss::ShutDown) => LockError::ShuttingDown {
+                key: self.key().into(),
+                elapsed: self.held_for(),
+            },
+            _ => self.lost_error(end),
+        }
+    }
+
     fn held_for(&self) -> Duration {
         let now = self.hold().redlock.executor.now();
         now.saturating_duration_since(self.hold().acquired)

@@ -117,6 +117,8 @@ impl LockManager {
     /// that cannot be reached; [`Shutdown`] counts them. `hold_at_least` is kept: such a lock stays on the nodes for the
     /// rest of it.
     ///
+    /// Called from a guarded body it would wait for that body, for all of `grace`.
+    ///
     /// Dropping the future stops nothing of what is held, but new locks stay refused; calling it again goes on. A process
     /// that exits without this leaves to their TTL the locks that it held, and those whose lease was dropped right before.
     ///

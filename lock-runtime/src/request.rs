@@ -154,7 +154,7 @@ impl LockRequest {
         match lease.hold().remaining() {
             Ok(_) => Ok(lease),
             // It came in time, and this task was not run until it was over.
-            Err(end) => Err(lease.lost_error(end)),
+            Err(end) => Err(lease.unused_error(end)),
         }
     }
 
