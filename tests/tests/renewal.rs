@@ -326,6 +326,30 @@ fn a_renewer_that_ends_is_a_loss() {
     });
 }
 
+/// A renewer of embedded nodes is a task of the caller's runtime. It goes with its manager, not when the last lease would
+/// have been due.
+#[tokio::test]
+async fn a_renewer_ends_with_its_manager() {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let before = tasks();
+    let locks = LockManager::in_memory();
+    let lease = locks.lock("k").ttl(Duration::from_secs(60)).acquire().await;
+    let lease = lease.expect("free");
+    drop(locks);
+    lease.extend().await.expect("a lease needs no manager");
+    assert!(tasks() > before, "it is renewed");
+    lease.release().await.expect("released");
+    let locks = LockManager::in_memory();
+    let lease = locks.lock("k").ttl(Duration::from_secs(60)).acquire().await;
+    lease.expect("free").release().await.expect("released");
+    drop(locks);
+    eventually(DEADLINE, "no task is left", || tasks() == before).await;
+}
+
 /// Does something when it is dropped.
 struct AtTheEnd<F: FnMut()>(F);
 

@@ -58,6 +58,18 @@ impl Keepers {
     }
 }
 
+/// Without a manager and without a lease a keeper ends at once: on a runtime of the callers it would stay until the last
+/// lease would have been due.
+impl Drop for Keepers {
+    fn drop(&mut self) {
+        let keepers = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for keeper in keepers.values().filter_map(Weak::upgrade) {
+            keeper.queue().is_orphan = true;
+            keeper.sooner.notify_one();
+        }
+    }
+}
+
 /// Has the hold looked at again when its renewal is due, and at its end in any case.
 fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
     match hold.remaining() {
@@ -87,6 +99,8 @@ struct Queue {
     made: u64,
     /// When the task looks next. `None`: there is no task.
     looks: Option<Instant>,
+    /// The manager is gone, so nothing comes into the queue but what is renewed.
+    is_orphan: bool,
 }
 
 impl Keeper {
@@ -120,7 +134,14 @@ impl Keeper {
 
     pub(super) fn forget(&self, ticket: Ticket) {
         // Dropped only after the queue is unlocked: a hold may end with it, which is more than should happen here.
-        let forgotten = self.queue().due.remove(&ticket);
+        let forgotten = {
+            let mut queue = self.queue();
+            let forgotten = queue.due.remove(&ticket);
+            if queue.is_orphan && queue.due.is_empty() {
+                self.sooner.notify_one();
+            }
+            forgotten
+        };
         drop(forgotten);
     }
 
