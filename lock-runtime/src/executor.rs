@@ -64,6 +64,16 @@ impl Executor {
             .map(|runtime| runtime.id())
     }
 
+    /// How many tasks are alive where work is run that is spawned here: on a runtime of the callers, theirs too.
+    pub(crate) fn tasks(&self) -> usize {
+        let own = self.own.get().map(|own| own.runtime.clone());
+        let callers = Handle::try_current().ok().filter(|_| self.follows_caller);
+        let runtimes = own.into_iter().chain(callers);
+        runtimes
+            .map(|runtime| runtime.metrics().num_alive_tasks())
+            .sum()
+    }
+
     /// The clock that leases are measured with, read where the caller is.
     pub(crate) fn now(&self) -> Instant {
         if self.follows_caller {

@@ -8,6 +8,7 @@
 //! - [`recorder`]: who was inside when, in one process and across several
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
+//! - [`remains`]: what is left of an operation: keys, tasks, connections
 //! - [`wait`]: waiting for a condition, with a deadline
 //!
 //! Everything here panics when it cannot do what was asked: in a test that is the report.
@@ -21,6 +22,7 @@ pub mod postgres;
 pub mod processes;
 pub mod proxy;
 pub mod recorder;
+pub mod remains;
 pub mod server;
 pub mod wait;
 
@@ -29,6 +31,7 @@ pub use fleet::{Fleet, cycle, ready};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;
+pub use remains::Site;
 pub use server::{Disk, RedisServer};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_blocking, stays};
 
