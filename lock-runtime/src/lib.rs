@@ -45,6 +45,7 @@ pub use shutdown::Shutdown;
 pub use telemetry::Stats;
 
 mod backoff;
+mod clock;
 mod config;
 mod error;
 mod executor;

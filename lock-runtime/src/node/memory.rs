@@ -14,6 +14,7 @@ use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
     Return, Standing, Token,
 };
+use crate::clock;
 
 /// See the [module](self).
 pub(crate) struct MemoryNode {
@@ -40,7 +41,7 @@ impl MemoryNode {
     /// What is there now. A panic elsewhere cannot have left it half written: each change is one call below.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
+        let now = clock::now();
         state.locks.expire(now);
         state.fences.expire(now);
         state
@@ -194,7 +195,7 @@ impl<V> Expiring<V> {
     }
 
     fn set(&mut self, key: &Arc<str>, value: V, ttl: Duration) -> Result<(), NodeError> {
-        let expires = Instant::now()
+        let expires = clock::now()
             .checked_add(ttl)
             .ok_or_else(|| NodeError::from("TTL out of range"))?;
         self.remove(key);

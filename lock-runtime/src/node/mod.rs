@@ -21,6 +21,8 @@ use std::time::Duration;
 use ::redis::Cmd;
 use tokio::time::Instant;
 
+use crate::clock;
+
 /// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
 /// which whoever polls it has to see to.
 pub(crate) type Reply<T> = Pin<Box<dyn Future<Output = Result<T, NodeError>> + Send>>;
@@ -167,7 +169,7 @@ struct LimitState {
 impl Limit {
     /// From now on.
     pub(crate) fn within(allowed: Duration) -> Self {
-        let now = Instant::now();
+        let now = clock::now();
         Self(Arc::new(LimitState {
             allowed,
             at: now.checked_add(allowed).unwrap_or(now),

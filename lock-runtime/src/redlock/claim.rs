@@ -15,6 +15,7 @@ use super::renew::Renewal;
 use super::replies::Replies;
 use super::{Cause, Redlock, Refusal, validity};
 use crate::backoff::Backoff;
+use crate::clock;
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
 use crate::node::{Fence, Ledger, NodeError, Released, Return, Token};
@@ -229,7 +230,7 @@ impl Drop for Release {
 impl Release {
     /// How long the lock lives on if it is released now.
     fn keep(&self) -> Option<Duration> {
-        let left = self.keep_until?.saturating_duration_since(Instant::now());
+        let left = self.keep_until?.saturating_duration_since(clock::now());
         (!left.is_zero()).then_some(left)
     }
 
