@@ -2,7 +2,7 @@
 
 use crate::fleet::{Fleet, ready};
 use crate::wait::{DEADLINE, eventually, eventually_async};
-use lock_runtime::{LockManager, NodeSpec, memory};
+use lock_runtime::{LockManager, LockManagerBuilder, NodeSpec, memory};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -42,7 +42,7 @@ impl Site {
             }
             Self::Embedded(nodes) => {
                 let builder = nodes.iter().cloned();
-                let builder = builder.fold(LockManager::builder(), |all, node| all.node(node));
+                let builder = builder.fold(LockManager::builder(), LockManagerBuilder::node);
                 builder.build().expect("embedded nodes can be used")
             }
         }
