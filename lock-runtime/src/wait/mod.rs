@@ -52,7 +52,7 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
         Err(LockError::NoQuorum {
             key: key.unwrap_or_else(|| "".into()),
             elapsed: Duration::ZERO,
-            reason: "the thread or runtime of the lock manager has ended".into(),
+            reason: "the thread or runtime of the lock manager has ended, or has no timer".into(),
             votes: Vec::new(),
         })
     })
