@@ -16,13 +16,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// 1970 reach it in the year 2255.
 pub(crate) const LARGEST: u64 = 1 << 53;
 
+/// The largest that a clock is believed, two weeks before: one that was at the end of time once leaves a million million
+/// tokens for those who come later.
+const LATEST: u64 = LARGEST - (1 << 40);
+
 /// What to propose at this time, by a client that has seen tokens up to `seen`.
 pub(crate) fn proposal(now: SystemTime, seen: u64) -> u64 {
     let micros = now
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_micros());
     u64::try_from(micros)
-        .unwrap_or(LARGEST)
+        .map_or(LATEST, |micros| micros.min(LATEST))
         .max(seen.saturating_add(1))
         .min(LARGEST)
 }
@@ -65,6 +69,10 @@ mod tests {
         assert_eq!(proposal(at(10), 5_000), 5_001);
         assert_eq!(proposal(UNIX_EPOCH - Duration::from_secs(1), 0), 1);
         assert_eq!(proposal(at(1_000), u64::MAX), LARGEST);
+        let end_of_time = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert_eq!(proposal(end_of_time, 0), LATEST);
+        assert_eq!(proposal(end_of_time, LATEST), LATEST + 1);
+        assert_eq!(proposal(at(1_000), LATEST), LATEST + 1);
         assert!(
             i64::try_from(LARGEST).is_ok(),
             "tokens fit a signed SQL column"
