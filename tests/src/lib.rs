@@ -10,6 +10,7 @@
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
 //! - [`wait`]: waiting for a condition, with a deadline
+//! - [`wall_clock`]: the wall clock of another process, set while it runs
 //!
 //! Everything here panics when it cannot do what was asked: in a test that is the report.
 
@@ -25,6 +26,7 @@ pub mod recorder;
 pub mod remains;
 pub mod server;
 pub mod wait;
+pub mod wall_clock;
 
 pub use cancel::dropped_after;
 pub use fleet::{Fleet, cycle, ready};
@@ -34,6 +36,7 @@ pub use recorder::Recorder;
 pub use remains::Site;
 pub use server::{Disk, RedisServer};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_blocking, stays};
+pub use wall_clock::WallClock;
 
 /// The README's code compiles and runs.
 #[cfg(doctest)]

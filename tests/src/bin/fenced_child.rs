@@ -4,7 +4,7 @@ use lock_runtime::{Lease, LockError, LockManager, distributed_lock};
 use lock_tests::{DEADLINE, Recorder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// What the test says, line by line.
@@ -98,7 +98,8 @@ async fn by_request(locks: &LockManager, ttl: Duration, payment: Payment) -> Res
         .await
 }
 
-/// `take` answers the fencing token, and `release` gives the lock back; after `take once` the lease runs out.
+/// `take` answers the fencing token, and `release` gives the lock back; after `take once` the lease runs out. `look` answers
+/// whether it is held, and `time` what time it is, in seconds since 1970.
 async fn take_on_demand(locks: &LockManager, ttl: Duration) {
     let mut orders = orders();
     let mut held = None;
@@ -122,6 +123,17 @@ async fn take_on_demand(locks: &LockManager, ttl: Duration) {
                 let lease = held.take().expect("it was taken");
                 lease.release().await.expect("nothing is wrong with it");
                 println!("released");
+            }
+            "look" => {
+                let held = held.as_ref().is_some_and(|lease| !lease.is_lost());
+                println!("{}", if held { "held" } else { "not held" });
+            }
+            "time" => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                let since = since.map(|since| since.as_secs().cast_signed());
+                let seconds =
+                    since.unwrap_or_else(|until| -until.duration().as_secs().cast_signed());
+                println!("{seconds}");
             }
             other => panic!("not an order: {other:?}"),
         }
