@@ -231,6 +231,46 @@ async fn at_every_poll_on_embedded_nodes() {
 
 mod heavy {
     use super::*;
+
+    /// A manager asks for so many locks at a time; the others wait for their turn in its process.
+    const TURNS: usize = 256;
+
+    /// Callers who gave up before it was their turn: nobody is asked for them, and nobody waits behind them.
+    #[tokio::test]
+    async fn those_who_gave_up_take_no_turn() {
+        let fleet = Fleet::start(3).behind_proxies();
+        fleet.found().await;
+        let patient = fleet.builder().node_timeout(Duration::from_secs(5));
+        let locks = patient.build().expect("a manager");
+        lock_tests::ready(&locks).await;
+        for proxy in fleet.proxies() {
+            proxy.set(Mode::Delay {
+                requests: MOMENT,
+                answers: MOMENT,
+            });
+        }
+        for server in fleet.servers() {
+            server.reset_command_stats();
+        }
+        let mut callers = JoinSet::new();
+        for caller in 0..TURNS * 10 {
+            callers.spawn(locks.lock(format!("r{caller}")).ttl(TTL).acquire());
+        }
+        eventually(DEADLINE, "all but the first wait for their turn", || {
+            locks.tasks() > TURNS * 8
+        })
+        .await;
+        callers.shutdown().await;
+        let last = locks.lock("last").ttl(TTL).acquire().await;
+        last.expect("free").release().await.expect("released");
+        fleet.assert_no_keys("*").await;
+        for server in fleet.servers() {
+            let stats = server.command_stats();
+            let asked = stats.get("set").copied().unwrap_or(0);
+            let most = TURNS as u64 * 4;
+            assert!((1..most).contains(&asked), "{asked} were asked for");
+        }
+    }
     use lock_runtime::LockRequest;
     use lock_tests::{Fleet, Mode};
     use std::collections::HashMap;

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::select;
+use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
@@ -77,7 +77,10 @@ async fn contend(
     while !answer.is_closed() && !redlock.census.refuses() {
         let time_is_over = deadline.is_some_and(|deadline| deadline <= Instant::now());
         let (taken, stragglers) = {
-            let Ok(_turn) = redlock.attempts.acquire().await else {
+            let gone = pin!(answer.closed());
+            let turn = pin!(redlock.attempts.acquire());
+            // Who goes away while he waits for his turn is in nobody's way.
+            let Either::Right((Ok(_turn), _)) = select(gone, turn).await else {
                 break;
             };
             take_all(redlock, &order).await
