@@ -1,6 +1,7 @@
 //! Whatever is dropped, wherever it stands, leaves nothing: no key, no task, no connection; and its manager works on.
 //!
-//! `nothing_left.rs` has more ways to leave a lock, `runtimes.rs` more places to drop one, and `memory.rs` counts bytes.
+//! `cancelled_at_random.rs` does it at any time, `nothing_left.rs` has more ways to leave a lock, `runtimes.rs` more places
+//! to drop one, and `memory.rs` counts bytes.
 
 use lock_runtime::{LockError, LockManager, distributed_lock};
 use lock_tests::{DEADLINE, Site, dropped_after, eventually};
@@ -231,6 +232,8 @@ async fn at_every_poll_on_embedded_nodes() {
 
 mod heavy {
     use super::*;
+    use lock_tests::{Fleet, Mode};
+    use tokio::task::JoinSet;
 
     /// A manager asks for so many locks at a time; the others wait for their turn in its process.
     const TURNS: usize = 256;
@@ -270,186 +273,5 @@ mod heavy {
             let most = TURNS as u64 * 4;
             assert!((1..most).contains(&asked), "{asked} were asked for");
         }
-    }
-    use lock_runtime::LockRequest;
-    use lock_tests::{Fleet, Mode};
-    use std::collections::HashMap;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::time::Instant;
-    use tokio::task::JoinSet;
-
-    const CALLERS: u64 = 64;
-    /// Of each caller, in each weather.
-    const CALLS: usize = 40;
-    const NODE_TIMEOUT: Duration = Duration::from_millis(40);
-
-    /// Who is inside of a body, by key.
-    type Inside = Arc<Vec<AtomicBool>>;
-
-    /// Inside, until dropped.
-    struct Visit(Inside, usize);
-
-    impl Visit {
-        fn new(inside: &Inside, key: usize) -> Self {
-            let other = inside[key].swap(true, Ordering::SeqCst);
-            assert!(!other, "two are inside of r{key}");
-            Self(Arc::clone(inside), key)
-        }
-    }
-
-    impl Drop for Visit {
-        fn drop(&mut self) {
-            self.0[self.1].store(false, Ordering::SeqCst);
-        }
-    }
-
-    /// What the network does to a fleet of five while locks are taken and given back.
-    fn weathers() -> Vec<(&'static str, HashMap<usize, Mode>)> {
-        let late = |millis| Mode::Delay {
-            requests: Duration::from_millis(millis),
-            answers: Duration::from_millis(millis),
-        };
-        let cut = |word: &str| Mode::CutAfter {
-            word: word.to_owned(),
-            times: usize::MAX,
-        };
-        vec![
-            ("fair", HashMap::new()),
-            ("two are slow", HashMap::from([(3, late(2)), (4, late(8))])),
-            (
-                "two are too slow",
-                HashMap::from([(0, late(30)), (1, late(60))]),
-            ),
-            (
-                "one holds its answers",
-                HashMap::from([(2, Mode::HoldAnswers)]),
-            ),
-            (
-                "two connections break behind requests",
-                HashMap::from([(0, cut("SET")), (1, cut("EVALSHA"))]),
-            ),
-            (
-                "one loses its answers and one is away",
-                HashMap::from([(1, Mode::DropAnswers), (3, Mode::Refuse)]),
-            ),
-        ]
-    }
-
-    /// One of the ways to use a lock, whatever comes of it.
-    async fn call(locks: LockManager, inside: Inside, mut random: fastrand::Rng) {
-        let key = random.usize(..inside.len());
-        let ask = |locks: &LockManager| -> LockRequest {
-            let patience = [Duration::ZERO, MOMENT][key % 2];
-            let request = locks.lock(format!("r{key}")).ttl(TTL).wait(patience);
-            request.fenced(key.is_multiple_of(4))
-        };
-        match random.u8(..6) {
-            0 => drop(ask(&locks).acquire().await),
-            1 => {
-                if let Ok(lease) = ask(&locks).acquire().await {
-                    let visit = Visit::new(&inside, key);
-                    yield_now().await;
-                    drop(visit);
-                    let _ = lease.release().await;
-                }
-            }
-            2 => {
-                if let Ok(lease) = ask(&locks).acquire().await {
-                    let _ = lease.extend().await;
-                }
-            }
-            3 => {
-                let keys = [key, (key + 1) % inside.len()].map(|key| format!("r{key}"));
-                drop(locks.lock_all(keys).ttl(TTL).acquire().await);
-            }
-            4 => {
-                locks.ready().await;
-            }
-            _ => {
-                let body = async |_lease| {
-                    let _visit = Visit::new(&inside, key);
-                    for _ in 0..4 {
-                        yield_now().await;
-                    }
-                };
-                let _ = ask(&locks).run(body).await;
-            }
-        }
-    }
-
-    /// Calls by many callers, each given up after a random time: while it is asking, waiting, inside, or giving back.
-    async fn calls(locks: &LockManager, inside: &Inside, seed: u64) -> usize {
-        let given_up = Arc::new(AtomicUsize::new(0));
-        let mut callers = JoinSet::new();
-        for caller in 0..CALLERS {
-            let (locks, inside) = (locks.clone(), Arc::clone(inside));
-            let given_up = Arc::clone(&given_up);
-            let mut random = fastrand::Rng::with_seed(seed * CALLERS + caller);
-            callers.spawn(async move {
-                for _ in 0..CALLS {
-                    let call = call(locks.clone(), Arc::clone(&inside), random.fork());
-                    // From a tenth of a millisecond to a hundred, any magnitude as often as any other.
-                    let patience = Duration::from_secs_f64(10_f64.powf(random.f64() * 3.0 - 4.0));
-                    if tokio::time::timeout(patience, call).await.is_err() {
-                        given_up.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-        while let Some(ended) = callers.join_next().await {
-            ended.expect("nobody was inside twice");
-        }
-        given_up.load(Ordering::Relaxed)
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn ten_thousand_random_cancellations() {
-        let fleet = Fleet::start(5).behind_proxies();
-        fleet.found().await;
-        let builder = fleet.builder().node_timeout(NODE_TIMEOUT);
-        let locks = builder.build().expect("a manager");
-        lock_tests::ready(&locks).await;
-        let inside: Inside = Arc::new((0..40).map(|_| AtomicBool::new(false)).collect());
-        let mut all = 0;
-        let seed = std::env::var("LOCK_SEED").map_or(1, |seed| seed.parse().expect("a number"));
-        for (seed, (weather, modes)) in (seed..).zip(weathers()) {
-            for (node, mode) in modes {
-                fleet.proxies()[node].set(mode);
-            }
-            let started = Instant::now();
-            let given_up = calls(&locks, &inside, seed).await;
-            println!(
-                "{weather}, seed {seed}: {given_up} given up in {:?}",
-                started.elapsed()
-            );
-            fleet.assert_no_key_without_ttl();
-            for proxy in fleet.proxies() {
-                proxy.set(Mode::Pass);
-            }
-            fleet.assert_no_keys("r*").await;
-            all += given_up;
-        }
-        assert!(all >= 10_000, "only {all} calls were given up");
-        println!("{all} given up: {:?}", locks.stats());
-        assert_eq!(locks.stats().releases_abandoned, 0, "{:?}", locks.stats());
-
-        eventually(DEADLINE, "each node has one connection", || {
-            let mut open = fleet
-                .proxies()
-                .iter()
-                .map(lock_tests::Proxy::open_connections);
-            open.all(|connections| connections == 1)
-        })
-        .await;
-        let site = Site::Servers(fleet);
-        site.idle(&locks, 0).await;
-        lock_tests::cycle(&locks, "r0", TTL).await;
-        let handle = tokio::runtime::Handle::current();
-        assert_eq!(
-            handle.metrics().num_alive_tasks(),
-            0,
-            "none is on the callers' runtime"
-        );
     }
 }
