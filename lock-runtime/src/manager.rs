@@ -53,7 +53,7 @@ impl LockManager {
     /// and for unit tests; its clock is tokio's, so tests may pause it.
     ///
     /// A manager of embedded nodes only works on the tokio runtime that calls it, and its leases are for tasks of that
-    /// runtime.
+    /// runtime. That runtime needs its timer, as those of `#[tokio::main]` and `#[tokio::test]` have it.
     #[must_use]
     pub fn in_memory() -> Self {
         let nodes = std::iter::repeat_with(memory).take(5);

@@ -70,6 +70,13 @@ const OPERATIONS: &[Operation] = &[
     operation("wait for a busy lock in vain", |locks| {
         Box::pin(async move { is_busy(locks.lock(BUSY).ttl(TTL).wait(MOMENT).acquire().await) })
     }),
+    operation("wait for ever for a busy lock, for a moment", |locks| {
+        Box::pin(async move {
+            let waiting = locks.lock(BUSY).ttl(TTL).wait_forever().acquire();
+            let waited = tokio::time::timeout(MOMENT, waiting).await;
+            assert!(waited.is_err(), "a rival has it");
+        })
+    }),
     operation("wait for a lock that is released", |locks| {
         Box::pin(async move {
             let first = locks.lock("k1").ttl(TTL).acquire().await.expect("free");

@@ -142,6 +142,13 @@ const WITHOUT_A_TIMER: [Executor; 2] = [
     ("no drivers", |work| without_anything().block_on(work)),
 ];
 
+/// Its clock jumps to whatever it waits for. What servers do takes its time all the same.
+fn paused(work: Pin<Box<dyn Future<Output = ()>>>) {
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(work);
+}
+
 /// One manager in several runtimes at once, and then in others: those before have gone.
 fn serves(locks: &LockManager, executors: &[Executor]) {
     for _ in 0..2 {
@@ -158,7 +165,10 @@ fn serves(locks: &LockManager, executors: &[Executor]) {
 fn a_manager_of_servers_serves_whatever_polls() {
     let fleet = Fleet::start(5);
     let locks = fleet.manager();
-    serves(&locks, &[&EXECUTORS[..], &WITHOUT_A_TIMER].concat());
+    serves(
+        &locks,
+        &[&EXECUTORS[..], &WITHOUT_A_TIMER, &[("paused", paused)]].concat(),
+    );
     let looking = one_thread();
     // Fencing tokens are remembered.
     looking.block_on(fleet.assert_no_keys("[^{]*"));
