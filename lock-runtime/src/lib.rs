@@ -66,7 +66,7 @@ mod simulation;
 mod telemetry;
 mod wait;
 
-/// For the expansion of the attribute only: it may change in any release.
+/// For the expansion of the attribute and for our own tests only: it may change in any release.
 #[doc(hidden)]
 pub mod __private {
     pub use ::core;
@@ -78,4 +78,10 @@ pub mod __private {
     pub use crate::guarded::{Guard, Keys, running_lease};
     pub use crate::key::LockKey;
     pub use crate::manager::LockManager;
+
+    /// How many tasks a manager has on its own thread.
+    #[must_use]
+    pub fn tasks(manager: &LockManager) -> usize {
+        manager.core.redlock.executor.tasks()
+    }
 }
