@@ -16,9 +16,13 @@ pub(crate) fn of(lock: &str) -> Arc<str> {
         return tagged.into();
     }
     // Braces that make no tag of their own and would end ours too early: some number fits, one in 16384 does by chance.
-    let fits = |number: &u32| slot(&format!("{lock}:fence:{number}")) == slot(lock);
+    // Tens of thousands may have to be tried while locks wait, so only the digits are hashed for each.
+    let wanted = slot(lock);
+    let name = format!("{lock}:fence:");
+    let hashed = crc16(0, name.as_bytes());
+    let fits = |number: &u32| crc16(hashed, number.to_string().as_bytes()) % SLOTS == wanted;
     let number = (0..u32::MAX).find(fits).unwrap_or(0);
-    format!("{lock}:fence:{number}").into()
+    format!("{name}{number}").into()
 }
 
 /// What stands between the first `{` and the next `}`, if anything does: then only that is hashed.
@@ -29,21 +33,37 @@ fn tag(key: &str) -> Option<&str> {
 }
 
 fn slot(key: &str) -> u16 {
-    crc16(tag(key).unwrap_or(key).as_bytes()) % SLOTS
+    crc16(0, tag(key).unwrap_or(key).as_bytes()) % SLOTS
 }
 
-/// CRC-16/XMODEM, which Redis Cluster hashes keys with.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
+/// CRC-16/XMODEM, which Redis Cluster hashes keys with: of what was hashed before, followed by these bytes.
+fn crc16(before: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(before, |crc, byte| {
+        let [high, low] = crc.to_be_bytes();
+        u16::from_be_bytes([low, 0]) ^ OF_BYTE[usize::from(high ^ byte)]
+    })
+}
+
+/// What each byte comes to by itself.
+const OF_BYTE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte: u16 = 0;
+    while byte < 256 {
+        let mut crc = byte << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 {
                 crc << 1
             } else {
                 (crc << 1) ^ 0x1021
-            }
-        })
-    })
-}
+            };
+            bit += 1;
+        }
+        table[byte as usize] = crc;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -52,7 +72,7 @@ mod tests {
     /// The check value of CRC-16/XMODEM, and slots that a server of Redis 7.0 answers to `CLUSTER KEYSLOT`.
     #[test]
     fn slots_are_those_of_a_server() {
-        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(crc16(0, b"123456789"), 0x31C3);
         for (key, expected) in [
             ("foo", 12_182),
             ("{foo}bar", 12_182),
@@ -83,5 +103,16 @@ mod tests {
         }
         assert_eq!(&*of("order:1"), "{order:1}:fence");
         assert_eq!(&*of("{shop}order:1"), "{shop}order:1:fence");
+    }
+
+    /// What one version has stored is looked for under the same name by the next.
+    #[test]
+    fn the_name_for_braces_that_make_no_tag_is_the_first_number_that_fits() {
+        for lock in ["a}b", "}{", "{}x", "user}12345"] {
+            let fits = |number: &u32| slot(&format!("{lock}:fence:{number}")) == slot(lock);
+            let first = (0..1 << 20).find(fits).expect("one of very many");
+            assert_eq!(*of(lock), format!("{lock}:fence:{first}"));
+        }
+        assert_eq!(&*of("a}b"), "a}b:fence:1963");
     }
 }
