@@ -93,6 +93,32 @@ async fn a_clock_that_is_behind_takes_a_second_round_and_not_a_smaller_token() {
     );
 }
 
+/// A clock that is centuries ahead uses up the tokens of a key, and then nobody is given the same one again.
+#[tokio::test]
+async fn a_token_that_nothing_is_larger_than_is_given_once() {
+    const LARGEST: u64 = 1 << 53;
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let late = Clock::default();
+    late.set(LARGEST * 2);
+    let (first, second) = (late.of(fleet.builder()), late.of(fleet.builder()));
+    assert_eq!(fence(&first, "k").await, LARGEST);
+    for locks in [first, second, fleet.manager()] {
+        ready(&locks).await;
+        let request = locks.lock("k").ttl(TTL);
+        let error = request.clone().fenced(true).acquire().await;
+        let error = error.expect_err("there is no larger one");
+        assert!(error.is_outage(), "{error}");
+        assert!(error.to_string().contains("fencing token"), "{error}");
+        let plain = request.wait(DEADLINE).acquire().await;
+        plain
+            .expect("it is free")
+            .release()
+            .await
+            .expect("released");
+    }
+}
+
 #[tokio::test]
 async fn tokens_grow_over_expiry_and_the_loss_of_a_minority() {
     let fleet = Fleet::start(5);

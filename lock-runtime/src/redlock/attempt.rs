@@ -208,7 +208,8 @@ impl Attempt {
         let stored = self.fences.iter().flatten().copied();
         match settle(proposal, stored, quorum(self.fences.len())) {
             Settled::Accepted => true,
-            Settled::Raise(token) => self.claim.raise_fence(token).await,
+            // The largest there is was given to somebody before: no later holder can have a larger one.
+            Settled::Raise(token) => token > proposal && self.claim.raise_fence(token).await,
         }
     }
 
