@@ -1,0 +1,519 @@
+//! Odd keys, nodes and numbers: used like any other, or refused with a word on what is wrong. Never a panic, and never one
+//! thing taken for another.
+
+use lock_runtime::{
+    ConfigError, LockError, LockKey, LockManager, LockManagerBuilder, distributed_lock, memory,
+};
+use lock_tests::{DEADLINE, Fleet, RedisServer, eventually_async};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const TTL: Duration = Duration::from_secs(60);
+
+mod keys {
+    use super::*;
+
+    const PREFIXES: [&str; 7] = ["", "shop:", "{shop}:", "{", "}", "{}", "}{"];
+
+    fn odd() -> Vec<String> {
+        let mut odd: Vec<String> = [
+            "{}",
+            "}{",
+            "{",
+            "}",
+            "{a}{b}",
+            "{}{a}",
+            "a{}b",
+            "a{b",
+            "a}b",
+            "{{a}}",
+            "{ }",
+            "{a",
+            ":fence",
+            "a:fence",
+            " a ",
+            "a b",
+            "\u{200b}",
+            "ключ",
+            "🔒",
+            "a\u{301}",
+            "\0",
+            "a\0b",
+            "a\nb",
+            "a\r\nSET x y\r\n",
+            "*",
+            "a?[b-c]",
+            "\\",
+            "\"'`",
+            "%s%n",
+            "../..",
+            "-1",
+        ]
+        .map(str::to_owned)
+        .into();
+        odd.extend(["x", "{", "}"].map(|text| text.repeat(LockKey::MAX_LEN)));
+        odd.push("ключ".repeat(LockKey::MAX_LEN / 8));
+        odd
+    }
+
+    /// One server that is a whole cluster, as it refuses scripts whose keys are in different slots.
+    async fn cluster() -> RedisServer {
+        let server = RedisServer::options()
+            .argument("--cluster-enabled", "yes")
+            .start();
+        server.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        eventually_async(DEADLINE, "the cluster is whole", || async {
+            let info: String = server.command(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok")
+        })
+        .await;
+        let refused = server.try_command::<()>(&["EVAL", "return 1", "2", "a", "b"]);
+        let refused = refused.expect_err("two slots");
+        assert_eq!(refused.code(), Some("CROSSSLOT"), "{refused}");
+        server
+    }
+
+    fn slot(server: &RedisServer, key: &str) -> u16 {
+        server.command(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    #[tokio::test]
+    async fn of_any_text_are_locked_renewed_and_released_with_their_fence_in_one_slot() {
+        let server = cluster().await;
+        for prefix in PREFIXES {
+            let builder = || LockManager::builder().node(server.url()).prefix(prefix);
+            let ours = builder().build().unwrap();
+            // So far behind that its fencing tokens take the second round.
+            let theirs = builder().wall_clock(|| UNIX_EPOCH).build().unwrap();
+            for key in odd() {
+                let wire = format!("{prefix}{key}");
+                let ask = |locks: &LockManager| locks.lock(&key).ttl(TTL).fenced(true);
+                let lease = ask(&ours).wait(DEADLINE).acquire().await;
+                let lease = lease.unwrap_or_else(|error| panic!("{wire:?}: {error}"));
+
+                let there = server.keys("*");
+                let [fence] = &there.iter().filter(|key| **key != wire).collect::<Vec<_>>()[..]
+                else {
+                    panic!("{wire:?} and its fence: {there:?}");
+                };
+                assert_eq!(there.len(), 2, "{wire:?} and its fence: {there:?}");
+                assert_eq!(slot(&server, fence), slot(&server, &wire), "{wire:?}");
+
+                server.command::<()>(&["PEXPIRE", &wire, "30000"]);
+                lease.extend().await.expect("renewed");
+                assert!(server.pttl(&wire) > 30_000, "{wire:?}");
+                let busy = ask(&theirs).wait(Duration::ZERO).acquire().await;
+                let busy = busy.expect_err("it is held");
+                assert!(busy.is_busy(), "{wire:?}: {busy}");
+                assert_eq!(busy.key(), Some(&*key));
+
+                let before = lease.fence();
+                lease.release().await.expect("released");
+                assert!(!server.exists(&wire), "{wire:?}");
+                let next = ask(&theirs).wait(DEADLINE).acquire().await;
+                let next = next.unwrap_or_else(|error| panic!("{wire:?}: {error}"));
+                assert!(next.fence() > before, "{wire:?}");
+                next.release().await.expect("released");
+                server.flush();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn that_are_alike_are_different_locks() {
+        let locks = LockManager::in_memory();
+        let mut leases = Vec::new();
+        for key in odd() {
+            let lease = locks.lock(&key).ttl(TTL).acquire().await;
+            leases.push(lease.unwrap_or_else(|error| panic!("{key:?}: {error}")));
+        }
+        // Neither upper and lower case are the same nor what looks the same.
+        for key in [
+            "KEY", "key", "Key", "e\u{301}", "\u{e9}", "key ", " key", "key\0",
+        ] {
+            let lease = locks.lock(key).ttl(TTL).acquire().await;
+            leases.push(lease.unwrap_or_else(|error| panic!("{key:?}: {error}")));
+        }
+    }
+
+    #[tokio::test]
+    async fn that_cannot_be_locked_are_refused_in_few_words_and_nothing_is_asked() {
+        let fleet = Fleet::start(1);
+        let locks = fleet.manager();
+        lock_tests::ready(&locks).await;
+        for key in [
+            String::new(),
+            " ".to_owned(),
+            "\t\r\n\u{a0}\u{2003}".to_owned(),
+            "x".repeat(LockKey::MAX_LEN + 1),
+            "ключ".repeat(LockKey::MAX_LEN / 8 + 1),
+            "x".repeat(1 << 20),
+            "\n".repeat(1 << 20),
+        ] {
+            for request in [locks.lock(&key), locks.lock_all(["good", &key])] {
+                let error = request.ttl(TTL).acquire().await.expect_err("no key");
+                assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+                assert!(error.to_string().len() < 500, "{error}");
+            }
+        }
+        let stats = fleet.servers()[0].command_stats();
+        assert!(!stats.contains_key("set"), "{stats:?}");
+    }
+}
+
+mod templates {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[distributed_lock(key = "{a}:{b}", ttl = TTL, lease = lease, manager = locks)]
+    async fn joined(locks: &LockManager, a: &str, b: &str) -> Result<String, LockError> {
+        Ok(lease.key().to_owned())
+    }
+
+    #[distributed_lock(key = "{a:?}:{b:?}", ttl = TTL, lease = lease, manager = locks)]
+    async fn quoted(locks: &LockManager, a: &str, b: &str) -> Result<String, LockError> {
+        Ok(lease.key().to_owned())
+    }
+
+    #[distributed_lock(key = "{a}:{b}", ttl = TTL, lease = lease, manager = locks)]
+    async fn numbered(locks: &LockManager, a: i64, b: &str) -> Result<String, LockError> {
+        Ok(lease.key().to_owned())
+    }
+
+    /// All texts of at most two of these characters.
+    fn texts() -> Vec<String> {
+        let characters = [":", "a", "\"", "\\", "\0"];
+        let mut texts = vec![String::new()];
+        for one in characters {
+            texts.push(one.to_owned());
+            texts.extend(characters.map(|other| format!("{one}{other}")));
+        }
+        texts
+    }
+
+    #[tokio::test]
+    async fn whose_arguments_have_the_separator_share_a_key() {
+        let locks = LockManager::in_memory();
+        let _lease = locks.lock("a:b:c").ttl(TTL).acquire().await.expect("free");
+        for (a, b) in [("a:b", "c"), ("a", "b:c")] {
+            let error = joined(&locks, a, b).await.expect_err("held");
+            assert_eq!((error.is_busy(), error.key()), (true, Some("a:b:c")));
+        }
+        assert_eq!(joined(&locks, "a:b:c", "").await.unwrap(), "a:b:c:");
+        assert_eq!(joined(&locks, "", "a:b:c").await.unwrap(), ":a:b:c");
+    }
+
+    #[tokio::test]
+    async fn that_quote_keep_all_arguments_apart() {
+        let locks = LockManager::in_memory();
+        let _lease = locks.lock(r#""a:b":"c""#).ttl(TTL).acquire().await;
+        let held = quoted(&locks, "a:b", "c").await.expect_err("held");
+        assert!(held.is_busy(), "{held}");
+        assert_eq!(quoted(&locks, "a", "b:c").await.unwrap(), r#""a":"b:c""#);
+
+        let locks = LockManager::in_memory();
+        let (mut plain, mut apart, mut pairs) = (HashSet::new(), HashSet::new(), 0);
+        for a in texts() {
+            for b in texts() {
+                pairs += 1;
+                plain.insert(joined(&locks, &a, &b).await.expect("free"));
+                apart.insert(quoted(&locks, &a, &b).await.expect("free"));
+            }
+        }
+        assert_eq!(apart.len(), pairs, "each pair has a key of its own");
+        assert!(plain.len() < pairs, "{} of {pairs}", plain.len());
+    }
+
+    /// What cannot hold the separator needs no quotes, and what comes last cannot be taken for anything else.
+    #[tokio::test]
+    async fn with_one_text_at_the_end_keep_all_arguments_apart() {
+        let locks = LockManager::in_memory();
+        let (mut apart, mut pairs) = (HashSet::new(), 0);
+        for a in [i64::MIN, -1, 0, 1, 10, i64::MAX] {
+            for b in texts() {
+                pairs += 1;
+                apart.insert(numbered(&locks, a, &b).await.expect("free"));
+            }
+        }
+        assert_eq!(apart.len(), pairs);
+    }
+}
+
+mod nodes {
+    use super::*;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use tracing_subscriber::fmt::MakeWriter;
+
+    #[test]
+    fn that_are_listed_are_named_where_they_are_wrong() {
+        let build = |list: &str| LockManager::builder().nodes(list).build().map(drop);
+        for empty in ["", " ", ",", " , ,, "] {
+            assert_eq!(build(empty), Err(ConfigError::NoNodes), "{empty:?}");
+        }
+        build("redis://127.0.0.1:1 , redis://127.0.0.1:2,\nredis://127.0.0.1:3,").expect("a list");
+        for (list, said) in [
+            (
+                "redis://a:1,redis://b:1,redis://A:1",
+                "node 3 (`a:1`) is listed twice: its vote would count twice",
+            ),
+            (
+                "redis://a:1,redis://:hunter2/@b:1",
+                "node 2 (`redis://…`): an @ comes after a /, ? or #, which are written %2F, %3F and %23 in a password",
+            ),
+            (
+                "redis://a:1,redis://:x,hunter2@b:1",
+                "node 2 (`redis://…`): not a node URL, such as redis://host:6379 or redis+unix:///path",
+            ),
+            (
+                "redis://a:1;redis://b:1",
+                "node 1 (`redis://…`): the host is neither a name nor an address",
+            ),
+            (
+                "redis://a:1,rediss://:hunter2@b:1",
+                "node 2 (`rediss://…`): TLS is not supported by this version",
+            ),
+            (
+                "redis://a:1,hunter2@b:1",
+                "node 2 (`…`): not a node URL, such as redis://host:6379 or redis+unix:///path",
+            ),
+            (
+                "redis://a:1,redis://hunter2@b:1",
+                "node 2 (`redis://…`): it names a user and no password: a password of the default user is written \
+                 :password@host",
+            ),
+        ] {
+            let error = build(list).expect_err(list);
+            assert_eq!(error.to_string(), said);
+        }
+    }
+
+    /// Where lines of a log go.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Log {
+        fn of(work: impl FnOnce()) -> String {
+            let log = Self::default();
+            let subscriber = tracing_subscriber::fmt()
+                .with_ansi(false)
+                .with_writer(log.clone())
+                .finish();
+            tracing::subscriber::with_default(subscriber, work);
+            let bytes = log.0.lock().unwrap_or_else(PoisonError::into_inner);
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+    }
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Log {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    fn embedded(nodes: usize) -> LockManagerBuilder {
+        (0..nodes).fold(LockManager::builder(), |builder, _| builder.node(memory()))
+    }
+
+    #[test]
+    fn of_an_even_number_are_warned_of_once_with_what_to_use_instead() {
+        for nodes in 1..=7 {
+            let log = Log::of(|| {
+                let locks = embedded(nodes).build().expect("a good number");
+                drop(locks.clone());
+            });
+            if nodes % 2 == 1 {
+                assert_eq!(log, "", "{nodes} nodes");
+                continue;
+            }
+            let lines: Vec<_> = log.lines().collect();
+            let [line] = lines[..] else {
+                panic!("{nodes} nodes: {log}")
+            };
+            let may_fail = nodes / 2 - 1;
+            for word in [
+                "WARN",
+                "an even number of lock nodes tolerates no more failures than one node less",
+                "use 3, of which one may fail, or 5, of which two may",
+                &format!("nodes={nodes} may_fail={may_fail}"),
+            ] {
+                assert!(line.contains(word), "{word}: {line}");
+            }
+        }
+    }
+
+    /// Two replicas, the nodes of both the same.
+    async fn exclude(ours: &LockManager, theirs: &LockManager) {
+        let ask = |locks: &LockManager| locks.lock("k").ttl(TTL).fenced(true);
+        let mut before = 0;
+        for (holder, other) in [(ours, theirs), (theirs, ours)] {
+            let lease = ask(holder).wait(DEADLINE).acquire().await.expect("free");
+            assert!(lease.fence() > before);
+            before = lease.fence();
+            let busy = ask(other).acquire().await.expect_err("held");
+            assert!(busy.is_busy(), "{busy}");
+            lease.extend().await.expect("renewed");
+            lease.release().await.expect("released");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_any_number_that_can_be_counted_exclude() {
+        for nodes in [1, 2, 3, 4, 5, 15, 50, 63] {
+            let nodes: Vec<_> = (0..nodes).map(|_| memory()).collect();
+            let replica = || {
+                let nodes = nodes.iter().cloned();
+                let builder = nodes.fold(LockManager::builder(), LockManagerBuilder::node);
+                builder.build().expect("a good number")
+            };
+            exclude(&replica(), &replica()).await;
+        }
+        let error = embedded(64).build().expect_err("too many");
+        assert_eq!(error, ConfigError::TooManyNodes(64));
+    }
+
+    mod heavy {
+        use super::*;
+
+        /// Seven of them may fail.
+        #[tokio::test]
+        async fn of_which_there_are_fifteen_servers_exclude() {
+            let fleet = Fleet::start(15);
+            fleet.found().await;
+            exclude(&fleet.manager(), &fleet.manager()).await;
+            fleet.assert_no_keys("k").await;
+            for server in &fleet.servers()[..7] {
+                server.kill();
+            }
+            exclude(&fleet.manager(), &fleet.manager()).await;
+            fleet.servers()[7].kill();
+            let error = fleet.manager().lock("k").ttl(TTL).acquire().await;
+            assert!(error.expect_err("seven are too few").is_outage());
+        }
+    }
+}
+
+mod numbers {
+    use super::*;
+
+    fn builder() -> LockManagerBuilder {
+        LockManager::builder().node(memory())
+    }
+
+    fn refused(builder: LockManagerBuilder, setting: &str) {
+        match builder.build() {
+            Err(ConfigError::OutOfRange(said)) => assert!(said.starts_with(setting), "{said}"),
+            other => panic!("{setting}: {other:?}"),
+        }
+    }
+
+    /// The least and the most are good; what is just outside is not, and neither are the extremes of the type.
+    #[test]
+    fn of_a_builder_have_bounds() {
+        const NANO: Duration = Duration::from_nanos(1);
+        let millis = Duration::from_millis;
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        let quick = || builder().node_timeout(millis(1));
+
+        quick().max_ttl(millis(10)).build().expect("the least");
+        quick().max_ttl(days(1)).build().expect("the most");
+        for max_ttl in [
+            Duration::ZERO,
+            NANO,
+            Duration::from_nanos(9_999_999),
+            days(1) + NANO,
+            Duration::MAX,
+        ] {
+            refused(quick().max_ttl(max_ttl), "max_ttl");
+        }
+
+        builder()
+            .node_timeout(millis(1))
+            .build()
+            .expect("the least");
+        builder()
+            .node_timeout(millis(10_000))
+            .build()
+            .expect("the most");
+        for node_timeout in [
+            Duration::ZERO,
+            Duration::from_nanos(999_999),
+            millis(10_000) + NANO,
+            Duration::MAX,
+        ] {
+            refused(builder().node_timeout(node_timeout), "node_timeout");
+        }
+        let second = millis(1000);
+        refused(
+            builder().max_ttl(second).node_timeout(second),
+            "node_timeout",
+        );
+
+        builder().fence_ttl(TTL).build().expect("the least");
+        builder().fence_ttl(days(365)).build().expect("the most");
+        for fence_ttl in [
+            Duration::ZERO,
+            Duration::new(59, 999_999_999),
+            days(365) + NANO,
+            Duration::MAX,
+        ] {
+            refused(builder().fence_ttl(fence_ttl), "fence_ttl");
+        }
+
+        for connections in [1, 64] {
+            builder()
+                .connections_per_node(connections)
+                .build()
+                .expect("in range");
+        }
+        for connections in [0, 65, usize::MAX] {
+            refused(
+                builder().connections_per_node(connections),
+                "connections_per_node",
+            );
+        }
+
+        builder().prefix("x".repeat(256)).build().expect("the most");
+        for length in [257, 1 << 20] {
+            refused(builder().prefix("x".repeat(length)), "prefix");
+        }
+    }
+
+    async fn fence(locks: &LockManager) -> Result<u64, LockError> {
+        let request = locks.lock("k").ttl(TTL).fenced(true);
+        let lease = request.acquire().await?;
+        Ok(lease.fence())
+    }
+
+    /// Tokens are larger than nothing, grow, and fit a signed column.
+    #[tokio::test]
+    async fn that_a_clock_says_may_be_any() {
+        let year = Duration::from_secs(365 * 24 * 3600);
+        for now in [
+            UNIX_EPOCH,
+            UNIX_EPOCH - year * 100,
+            UNIX_EPOCH + Duration::from_nanos(1),
+            SystemTime::now(),
+        ] {
+            let locks = builder().wall_clock(move || now).build().unwrap();
+            let mut before = 0;
+            for _ in 0..3 {
+                let fence = fence(&locks).await.expect("free");
+                assert!(fence > before && fence < 1 << 53, "{now:?}: {fence}");
+                before = fence;
+            }
+        }
+    }
+}
