@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::ConfigError;
 use crate::executor::Executor;
-use crate::node::redis::{RedisNode, Target};
+use crate::node::redis::{RedisNode, Target, marker};
 use crate::node::{Ledger, Node};
 use crate::redlock::{Fences, Redlock};
 
@@ -128,7 +128,7 @@ impl LockManagerBuilder {
             node_timeout: self.node_timeout,
             // With one node there is no quorum to protect.
             max_ttl: (count > 1).then_some(self.max_ttl),
-            marker: format!("{}lock-runtime:votes", self.prefix),
+            marker: marker(&self.prefix),
         };
         let nodes = planned
             .into_iter()

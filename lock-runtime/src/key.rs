@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// The name of a lock, as the caller wrote it: the manager puts its prefix in front before a node sees it.
 ///
 /// Anything a key is usually made from converts into one. Whether it can be locked is looked at when the lock is
-/// asked for: an empty key, one of white space only, or one longer than [`LockKey::MAX_LEN`] bytes gives
-/// [`LockError::InvalidKey`](crate::LockError::InvalidKey).
+/// asked for: an empty key, one of white space only, one longer than [`LockKey::MAX_LEN`] bytes, or one under which the nodes
+/// keep something else, as `{order:1}:fence`, gives [`LockError::InvalidKey`](crate::LockError::InvalidKey).
 ///
 /// ```
 /// use lock_runtime::LockKey;

@@ -142,6 +142,12 @@ impl LockRequest {
         };
         let order = self.checked(core.max_ttl)?;
         for key in &order.terms.keys {
+            if let Some(reason) = core.redlock.reserved(key) {
+                return Err(LockError::InvalidKey {
+                    key: key.clone(),
+                    reason: reason.into(),
+                });
+            }
             if let Some(lease) = running::find(|lease| lease.hold().is_of(&core.redlock, key)) {
                 return Err(LockError::AlreadyHeld {
                     key: key.clone(),

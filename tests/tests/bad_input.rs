@@ -28,8 +28,6 @@ mod keys {
             "{{a}}",
             "{ }",
             "{a",
-            ":fence",
-            "a:fence",
             " a ",
             "a b",
             "\u{200b}",
@@ -132,6 +130,38 @@ mod keys {
         ] {
             let lease = locks.lock(key).ttl(TTL).acquire().await;
             leases.push(lease.unwrap_or_else(|error| panic!("{key:?}: {error}")));
+        }
+    }
+
+    /// Busy for a day, or an error of a script, would look like a rival or an outage.
+    #[tokio::test]
+    async fn of_what_nodes_keep_besides_locks_are_refused() {
+        for (prefix, key) in [
+            ("", "lock-runtime:votes"),
+            ("shop:", "lock-runtime:votes"),
+            ("", "{order:1}:fence"),
+            ("", "{shop}order:1:fence"),
+            ("{shop}:", "order:1:fence"),
+            ("", "a}b:fence:1963"),
+        ] {
+            let builder = LockManager::builder().node(memory()).prefix(prefix);
+            let locks = builder.build().unwrap();
+            for request in [locks.lock(key), locks.lock_all(["good", key])] {
+                let error = request.ttl(TTL).acquire().await.expect_err(key);
+                assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
+                assert_eq!(error.key(), Some(key));
+            }
+        }
+        let locks = LockManager::in_memory();
+        for key in [
+            "shop:lock-runtime:votes",
+            "fence",
+            "order:1:fence",
+            "order:1:fence:7",
+            "a}b:fence:1964",
+        ] {
+            let lease = locks.lock(key).ttl(TTL).acquire().await;
+            drop(lease.unwrap_or_else(|error| panic!("{key}: {error}")));
         }
     }
 

@@ -25,6 +25,18 @@ pub(crate) fn of(lock: &str) -> Arc<str> {
     format!("{name}{number}").into()
 }
 
+/// Whether this is the key of the fence of some lock.
+pub(super) fn is_one(key: &str) -> bool {
+    if let Some(lock) = key.strip_suffix(":fence") {
+        let untagged = || lock.strip_prefix('{')?.strip_suffix('}');
+        return tag(lock).is_some() || untagged().is_some_and(|lock| *of(lock) == *key);
+    }
+    let numbered = |(lock, number): &(&str, &str)| {
+        number.bytes().all(|byte| byte.is_ascii_digit()) && *of(lock) == *key
+    };
+    key.rsplit_once(":fence:").as_ref().is_some_and(numbered)
+}
+
 /// What stands between the first `{` and the next `}`, if anything does: then only that is hashed.
 fn tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
@@ -100,6 +112,17 @@ mod tests {
             let fence = of(lock);
             assert_eq!(slot(&fence), slot(lock), "{lock} {fence}");
             assert_ne!(&*fence, lock);
+            assert!(is_one(&fence), "{fence}");
+        }
+        for lock in [
+            "order:1",
+            "order:1:fence",
+            "a}b:fence:7",
+            "{a}:fence:7",
+            "fence",
+            ":fence",
+        ] {
+            assert!(!is_one(lock), "{lock}");
         }
         assert_eq!(&*of("order:1"), "{order:1}:fence");
         assert_eq!(&*of("{shop}order:1"), "{shop}order:1:fence");

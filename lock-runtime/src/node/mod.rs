@@ -66,6 +66,17 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()>;
 }
 
+/// What nodes keep under this key, if it is not a lock.
+pub(crate) fn kept_under(key: &str, prefix: &str) -> Option<&'static str> {
+    if key == target::marker(prefix) {
+        Some("nodes remember under it that they vote")
+    } else if fence_key::is_one(key) {
+        Some("it is the name under which the fencing tokens of another lock are remembered")
+    } else {
+        None
+    }
+}
+
 /// A request for a lock, the same to all nodes.
 #[derive(Debug)]
 pub(crate) struct Ask {

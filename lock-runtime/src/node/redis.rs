@@ -16,7 +16,7 @@ use super::{
     Return, Standing,
 };
 
-pub(crate) use super::target::Target;
+pub(crate) use super::target::{Target, marker};
 pub(crate) use super::wire::Address;
 
 /// See the [module](self).

@@ -16,8 +16,13 @@ pub(crate) struct Target {
     pub(crate) node_timeout: Duration,
     /// How long a server is kept out that has restarted. `None`: not at all.
     pub(crate) max_ttl: Option<Duration>,
-    /// The key under which a server remembers in which life it had a vote.
+    /// See [`marker`].
     pub(crate) marker: String,
+}
+
+/// The key under which servers remember in which life they had a vote.
+pub(crate) fn marker(prefix: &str) -> String {
+    format!("{prefix}lock-runtime:votes")
 }
 
 impl Target {

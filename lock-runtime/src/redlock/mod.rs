@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use crate::error::{NodeVote, Vote};
 use crate::executor::Executor;
 use crate::key::LockKey;
-use crate::node::{Limit, Node};
+use crate::node::{self, Limit, Node};
 use crate::telemetry::Counters;
 
 pub(crate) use attempt::Stragglers;
@@ -148,6 +148,11 @@ impl Redlock {
     pub(crate) fn refuse(&self) {
         self.census.refuse();
         self.attempts.close();
+    }
+
+    /// Why this cannot be a lock on these nodes, if it cannot.
+    pub(crate) fn reserved(&self, key: &LockKey) -> Option<&'static str> {
+        node::kept_under(&key.prefixed(&self.prefix), &self.prefix)
     }
 
     /// Asks for the lock once. What is left to do after the decision comes back as [`Stragglers`], to be run to its end.
