@@ -192,30 +192,99 @@ mod tests {
     use super::*;
     use crate::manager::LockManager;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn builder() -> LockManagerBuilder {
+        LockManager::builder().node(memory())
+    }
+
+    fn refused(builder: LockManagerBuilder, setting: &str) {
+        match builder.build() {
+            Err(ConfigError::OutOfRange(said)) => assert!(said.starts_with(setting), "{said}"),
+            other => panic!("{setting}: {other:?}"),
+        }
+    }
+
+    /// The least and the most are good; what is just outside is not, and neither are the extremes of the type.
     #[test]
-    fn numbers_out_of_range_are_refused_when_building() {
-        let builder = || LockManager::builder().node(memory());
-        let extremes = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
-        for extreme in extremes {
-            assert!(builder().max_ttl(extreme).build().is_err(), "{extreme:?}");
-            assert!(
-                builder().node_timeout(extreme).build().is_err(),
-                "{extreme:?}"
+    fn numbers_have_bounds() {
+        const NANO: Duration = Duration::from_nanos(1);
+        let millis = Duration::from_millis;
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        let quick = || builder().node_timeout(millis(1));
+
+        quick().max_ttl(millis(10)).build().expect("the least");
+        quick().max_ttl(days(1)).build().expect("the most");
+        for max_ttl in [
+            Duration::ZERO,
+            NANO,
+            Duration::from_nanos(9_999_999),
+            days(1) + NANO,
+            Duration::MAX,
+        ] {
+            refused(quick().max_ttl(max_ttl), "max_ttl");
+        }
+
+        builder()
+            .node_timeout(millis(1))
+            .build()
+            .expect("the least");
+        builder()
+            .node_timeout(millis(10_000))
+            .build()
+            .expect("the most");
+        for node_timeout in [
+            Duration::ZERO,
+            Duration::from_nanos(999_999),
+            millis(10_000) + NANO,
+            Duration::MAX,
+        ] {
+            refused(builder().node_timeout(node_timeout), "node_timeout");
+        }
+        let second = millis(1000);
+        refused(
+            builder().max_ttl(second).node_timeout(second),
+            "node_timeout",
+        );
+
+        builder().fence_ttl(MINUTE).build().expect("the least");
+        builder().fence_ttl(days(365)).build().expect("the most");
+        for fence_ttl in [
+            Duration::ZERO,
+            Duration::new(59, 999_999_999),
+            days(365) + NANO,
+            Duration::MAX,
+        ] {
+            refused(builder().fence_ttl(fence_ttl), "fence_ttl");
+        }
+
+        for connections in [1, 64] {
+            builder()
+                .connections_per_node(connections)
+                .build()
+                .expect("in range");
+        }
+        for connections in [0, 65, usize::MAX] {
+            refused(
+                builder().connections_per_node(connections),
+                "connections_per_node",
             );
         }
-        assert!(builder().connections_per_node(0).build().is_err());
-        assert!(builder().connections_per_node(usize::MAX).build().is_err());
-        assert!(builder().prefix("x".repeat(257)).build().is_err());
-        let timeout = Duration::from_secs(1);
-        let both = builder().max_ttl(timeout).node_timeout(timeout);
-        assert!(both.build().is_err());
 
-        let fifty = (0..50).fold(LockManager::builder(), |builder, _| builder.node(memory()));
-        assert!(fifty.build().is_ok());
-        let too_many = (0..64).fold(LockManager::builder(), |builder, _| builder.node(memory()));
-        assert_eq!(
-            too_many.build().expect_err("64"),
-            ConfigError::TooManyNodes(64)
-        );
+        builder().prefix("x".repeat(256)).build().expect("the most");
+        for length in [257, 1 << 20] {
+            refused(builder().prefix("x".repeat(length)), "prefix");
+        }
+    }
+
+    #[test]
+    fn as_many_nodes_as_votes_can_be_counted_for() {
+        let of =
+            |nodes| (0..nodes).fold(LockManager::builder(), |builder, _| builder.node(memory()));
+        of(63).build().expect("the most");
+        for nodes in [64, 1000] {
+            let error = of(nodes).build().expect_err("too many");
+            assert_eq!(error, ConfigError::TooManyNodes(nodes));
+        }
     }
 }

@@ -156,6 +156,7 @@ mod keys {
         for key in [
             "shop:lock-runtime:votes",
             "fence",
+            ":fence",
             "order:1:fence",
             "order:1:fence:7",
             "a}b:fence:1964",
@@ -410,116 +411,31 @@ mod nodes {
             };
             exclude(&replica(), &replica()).await;
         }
-        let error = embedded(64).build().expect_err("too many");
-        assert_eq!(error, ConfigError::TooManyNodes(64));
     }
 
     mod heavy {
         use super::*;
 
-        /// Seven of them may fail.
+        /// Twenty-four of them may fail.
         #[tokio::test]
-        async fn of_which_there_are_fifteen_servers_exclude() {
-            let fleet = Fleet::start(15);
+        async fn of_fifty_servers_exclude() {
+            let fleet = Fleet::start(50);
             fleet.found().await;
             exclude(&fleet.manager(), &fleet.manager()).await;
             fleet.assert_no_keys("k").await;
-            for server in &fleet.servers()[..7] {
+            for server in &fleet.servers()[..24] {
                 server.kill();
             }
             exclude(&fleet.manager(), &fleet.manager()).await;
-            fleet.servers()[7].kill();
+            fleet.servers()[24].kill();
             let error = fleet.manager().lock("k").ttl(TTL).acquire().await;
-            assert!(error.expect_err("seven are too few").is_outage());
+            assert!(error.expect_err("25 of 50 are no majority").is_outage());
         }
     }
 }
 
-mod numbers {
+mod clocks {
     use super::*;
-
-    fn builder() -> LockManagerBuilder {
-        LockManager::builder().node(memory())
-    }
-
-    fn refused(builder: LockManagerBuilder, setting: &str) {
-        match builder.build() {
-            Err(ConfigError::OutOfRange(said)) => assert!(said.starts_with(setting), "{said}"),
-            other => panic!("{setting}: {other:?}"),
-        }
-    }
-
-    /// The least and the most are good; what is just outside is not, and neither are the extremes of the type.
-    #[test]
-    fn of_a_builder_have_bounds() {
-        const NANO: Duration = Duration::from_nanos(1);
-        let millis = Duration::from_millis;
-        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
-        let quick = || builder().node_timeout(millis(1));
-
-        quick().max_ttl(millis(10)).build().expect("the least");
-        quick().max_ttl(days(1)).build().expect("the most");
-        for max_ttl in [
-            Duration::ZERO,
-            NANO,
-            Duration::from_nanos(9_999_999),
-            days(1) + NANO,
-            Duration::MAX,
-        ] {
-            refused(quick().max_ttl(max_ttl), "max_ttl");
-        }
-
-        builder()
-            .node_timeout(millis(1))
-            .build()
-            .expect("the least");
-        builder()
-            .node_timeout(millis(10_000))
-            .build()
-            .expect("the most");
-        for node_timeout in [
-            Duration::ZERO,
-            Duration::from_nanos(999_999),
-            millis(10_000) + NANO,
-            Duration::MAX,
-        ] {
-            refused(builder().node_timeout(node_timeout), "node_timeout");
-        }
-        let second = millis(1000);
-        refused(
-            builder().max_ttl(second).node_timeout(second),
-            "node_timeout",
-        );
-
-        builder().fence_ttl(TTL).build().expect("the least");
-        builder().fence_ttl(days(365)).build().expect("the most");
-        for fence_ttl in [
-            Duration::ZERO,
-            Duration::new(59, 999_999_999),
-            days(365) + NANO,
-            Duration::MAX,
-        ] {
-            refused(builder().fence_ttl(fence_ttl), "fence_ttl");
-        }
-
-        for connections in [1, 64] {
-            builder()
-                .connections_per_node(connections)
-                .build()
-                .expect("in range");
-        }
-        for connections in [0, 65, usize::MAX] {
-            refused(
-                builder().connections_per_node(connections),
-                "connections_per_node",
-            );
-        }
-
-        builder().prefix("x".repeat(256)).build().expect("the most");
-        for length in [257, 1 << 20] {
-            refused(builder().prefix("x".repeat(length)), "prefix");
-        }
-    }
 
     async fn fence(locks: &LockManager) -> Result<u64, LockError> {
         let request = locks.lock("k").ttl(TTL).fenced(true);
@@ -529,7 +445,7 @@ mod numbers {
 
     /// Tokens are larger than nothing, grow, and fit a signed column.
     #[tokio::test]
-    async fn that_a_clock_says_may_be_any() {
+    async fn may_say_anything() {
         let year = Duration::from_secs(365 * 24 * 3600);
         for now in [
             UNIX_EPOCH,
@@ -537,7 +453,8 @@ mod numbers {
             UNIX_EPOCH + Duration::from_nanos(1),
             SystemTime::now(),
         ] {
-            let locks = builder().wall_clock(move || now).build().unwrap();
+            let builder = LockManager::builder().node(memory());
+            let locks = builder.wall_clock(move || now).build().unwrap();
             let mut before = 0;
             for _ in 0..3 {
                 let fence = fence(&locks).await.expect("free");
