@@ -1,6 +1,6 @@
 //! Fencing tokens: larger for every later holder of a key, whatever the clocks of the holders say.
 
-use lock_runtime::{LockManager, LockManagerBuilder, distributed_lock};
+use lock_runtime::{LockManager, LockManagerBuilder, distributed_lock, memory};
 use lock_tests::{DEADLINE, Disk, Fleet, eventually, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,6 +91,26 @@ async fn a_clock_that_is_behind_takes_a_second_round_and_not_a_smaller_token() {
         fence(&ours, "k").await > 9_000_000_002,
         "a clock that jumped back"
     );
+}
+
+#[tokio::test]
+async fn a_clock_may_say_anything() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    for now in [
+        UNIX_EPOCH,
+        UNIX_EPOCH - YEAR * 100,
+        UNIX_EPOCH + Duration::from_nanos(1),
+        UNIX_EPOCH + YEAR * 250,
+    ] {
+        let builder = LockManager::builder().node(memory());
+        let locks = builder.wall_clock(move || now).build().unwrap();
+        let mut before = 0;
+        for _ in 0..3 {
+            let fence = fence(&locks, "k").await;
+            assert!(fence > before && fence < 1 << 53, "{now:?}: {fence}");
+            before = fence;
+        }
+    }
 }
 
 /// A clock that is centuries ahead uses up the tokens of a key, and then nobody is given the same one again.
