@@ -27,6 +27,9 @@ pub(crate) const KEPT: [&str; 2] = [BUSY, STEADY];
 /// One in so many keys leaves something behind, where that is wanted.
 const LEAKS: usize = 100;
 
+/// So many failures are shown.
+const SHOWN: usize = 5;
+
 /// What is left behind on purpose, to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leak {
@@ -113,8 +116,10 @@ impl Load {
                     if number >= keys.end {
                         return;
                     }
-                    if load.use_key(number).await.is_err() {
-                        load.failures.fetch_add(1, Ordering::Relaxed);
+                    if let Err(error) = load.use_key(number).await
+                        && load.failures.fetch_add(1, Ordering::Relaxed) < SHOWN
+                    {
+                        println!("failure: {error}");
                     }
                     if number % LEAKS == 0 {
                         load.leak(number).await;
