@@ -78,7 +78,10 @@ mod keys {
     async fn of_any_text_are_locked_renewed_and_released_with_their_fence_in_one_slot() {
         let server = cluster().await;
         for prefix in PREFIXES {
-            let builder = || LockManager::builder().node(server.url()).prefix(prefix);
+            let builder = || {
+                let patient = LockManager::builder().node_timeout(Duration::from_secs(1));
+                patient.node(server.url()).prefix(prefix)
+            };
             let ours = builder().build().unwrap();
             // So far behind that its fencing tokens take the second round.
             let theirs = builder().wall_clock(|| UNIX_EPOCH).build().unwrap();
