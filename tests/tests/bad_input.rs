@@ -57,6 +57,7 @@ mod keys {
     async fn cluster() -> RedisServer {
         let server = RedisServer::options()
             .argument("--cluster-enabled", "yes")
+            .argument("--cluster-port", &free_port().to_string())
             .start();
         server.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         eventually_async(DEADLINE, "the cluster is whole", || async {
@@ -68,6 +69,12 @@ mod keys {
         let refused = refused.expect_err("two slots");
         assert_eq!(refused.code(), Some("CROSSSLOT"), "{refused}");
         server
+    }
+
+    /// For the bus of a cluster. Left to itself it is the server's port and 10000, which many ports are too high for.
+    fn free_port() -> u16 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
+        listener.local_addr().expect("it is bound").port()
     }
 
     fn slot(server: &RedisServer, key: &str) -> u16 {

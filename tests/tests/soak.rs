@@ -15,7 +15,7 @@ mod heavy {
 
     #[tokio::test]
     async fn a_short_run() {
-        let (status, lines) = run(&["--keys", "5000"]).await;
+        let (status, lines) = run(&["--keys", "4000"]).await;
         let all = lines.join("\n");
         let last = lines.last().expect("a run has a result");
         assert!(status.success(), "{status}\n{all}");
@@ -25,9 +25,9 @@ mod heavy {
             let (_, number) = found.unwrap_or_else(|| panic!("no {name} in {last}\n{all}"));
             number.parse().expect("a number")
         };
-        assert_eq!((number("keys"), number("leaked_keys")), (5000, 0), "{all}");
+        assert_eq!((number("keys"), number("leaked_keys")), (4000, 0), "{all}");
         // Most ways to use a key acquire it.
-        assert!(number("acquisitions") >= 3750, "{all}");
+        assert!(number("acquisitions") >= 3000, "{all}");
         // Two managers with a connection to each of five servers.
         assert_eq!(number("connections"), 10, "{all}");
     }
