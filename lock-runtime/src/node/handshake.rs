@@ -9,7 +9,7 @@ use redis::{AsyncConnectionConfig, ErrorKind, Pipeline, RedisConnectionInfo, Red
 use tokio::time::timeout;
 
 use super::life::Life;
-use super::link::{Link, words};
+use super::link::{Link, NOT_REDIS, words};
 use super::script::{EXTEND, RELEASE};
 use super::target::Target;
 use super::wire::{Abandon, Wire};
@@ -35,14 +35,46 @@ pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
         Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
     };
     let abandon = wire.abandon_handle();
+    let first = wire.first_byte();
     match timeout(patience, greet(wire, target)).await {
         Ok(Ok((link, driver))) => Ok(Opened {
             link,
             driver,
             abandon,
         }),
-        Ok(Err(error)) => Err(words(&error)),
+        Ok(Err(error)) => Err(match first.get() {
+            None if error.is_connection_dropped() => CLOSED.into(),
+            Some(first) if !begins_an_answer(first) => stranger(first).into(),
+            _ => without_password(words(&error), target),
+        }),
         Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
+    }
+}
+
+/// Redis closes a connection that does not speak TLS without a word.
+const CLOSED: &str = "connection closed without an answer, as by a port for TLS";
+
+fn begins_an_answer(first: u8) -> bool {
+    b"+-:$*_,#!=(%~>|".contains(&first)
+}
+
+/// What is there instead of Redis. The client library says only that the connection was closed.
+fn stranger(first: u8) -> &'static str {
+    const TLS_ALERT_AND_HANDSHAKE: [u8; 2] = [0x15, 0x16];
+    if TLS_ALERT_AND_HANDSHAKE.contains(&first) {
+        "the port is one for TLS, which this version does not speak"
+    } else {
+        NOT_REDIS
+    }
+}
+
+/// Whatever is there may repeat what it was sent.
+fn without_password(reason: Arc<str>, target: &Target) -> Arc<str> {
+    match target.login.password() {
+        Some(password) if !password.is_empty() && reason.contains(password) => {
+            reason.replace(password, "…").into()
+        }
+        _ => reason,
     }
 }
 
@@ -123,4 +155,18 @@ fn sets_nx_get(info: &str) -> bool {
         .find_map(|line| line.strip_prefix("redis_version:"))
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     major.is_some_and(|major| major >= 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_told_by_their_first_byte() {
+        assert!(b"+-$*%".iter().all(|&first| begins_an_answer(first)));
+        for (first, is_tls) in [(b'H', false), (0x00, false), (0x15, true), (0x16, true)] {
+            assert!(!begins_an_answer(first));
+            assert_eq!(stranger(first).contains("TLS"), is_tls);
+        }
+    }
 }

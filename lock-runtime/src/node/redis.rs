@@ -12,8 +12,8 @@ use redis::{Cmd, Value};
 use super::pool::Slot;
 use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE};
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
-    Return, Standing,
+    Acquired, Ask, Extension, Fence, Holder, Limit, Node, Owner, Raise, Released, Reply, Return,
+    Standing,
 };
 
 pub(crate) use super::target::{Target, marker};
@@ -84,9 +84,9 @@ impl Node for RedisNode {
                 Value::Nil => Ok(Acquired::Granted(0)),
                 Value::Int(stored) => u64::try_from(stored)
                     .map(Acquired::Granted)
-                    .map_err(|_| unexpected(&answer)),
+                    .map_err(|_| UNEXPECTED.into()),
                 Value::BulkString(owner) => Ok(Acquired::found(&owner, ask.token)),
-                answer => Err(unexpected(&answer)),
+                _ => Err(UNEXPECTED.into()),
             }
         })
     }
@@ -107,7 +107,7 @@ impl Node for RedisNode {
             match answer {
                 Value::Int(1) => Ok(Acquired::Granted(0)),
                 Value::BulkString(owner) => Ok(Acquired::found(&owner, extension.token)),
-                answer => Err(unexpected(&answer)),
+                _ => Err(UNEXPECTED.into()),
             }
         })
     }
@@ -122,7 +122,7 @@ impl Node for RedisNode {
                 Value::Int(stored) => {
                     u64::try_from(stored).map_err(|_| "unexpected fencing token".into())
                 }
-                answer => Err(unexpected(&answer)),
+                _ => Err(UNEXPECTED.into()),
             }
         })
     }
@@ -136,7 +136,7 @@ impl Node for RedisNode {
             match call.await? {
                 Value::Int(1) => Ok(Released::Done),
                 Value::Int(0) => Ok(Released::NotOurs),
-                answer => Err(unexpected(&answer)),
+                _ => Err(UNEXPECTED.into()),
             }
         })
     }
@@ -154,9 +154,7 @@ impl Node for RedisNode {
                     owner: Owner(owner.as_slice().into()),
                     remaining: u64::try_from(*millis).ok().map(Duration::from_millis),
                 })),
-                answers => Err(NodeError::Failed(
-                    format!("unexpected answer: {answers:?}").into(),
-                )),
+                _ => Err(UNEXPECTED.into()),
             }
         })
     }
@@ -255,9 +253,8 @@ fn whole_millis(duration: Duration) -> u64 {
         .max(1)
 }
 
-fn unexpected(answer: &Value) -> NodeError {
-    NodeError::Failed(format!("unexpected answer: {answer:?}").into())
-}
+/// Not quoted: it may be anything, also what was sent.
+const UNEXPECTED: &str = "an answer that Redis does not give";
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -27,6 +27,8 @@ pub(crate) enum Address {
 pub(super) struct Wire {
     socket: Socket,
     abandoned: Arc<AtomicBool>,
+    first: FirstByte,
+    heard: bool,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,16 @@ impl Abandon {
     }
 }
 
+/// The first byte that came over a [`Wire`], for whoever did not understand the rest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FirstByte(Arc<OnceLock<u8>>);
+
+impl FirstByte {
+    pub(super) fn get(&self) -> Option<u8> {
+        self.0.get().copied()
+    }
+}
+
 impl Wire {
     pub(super) async fn connect(address: &Address) -> io::Result<Self> {
         let socket = match address {
@@ -63,7 +75,13 @@ impl Wire {
         Ok(Self {
             socket,
             abandoned: Arc::default(),
+            first: FirstByte::default(),
+            heard: false,
         })
+    }
+
+    pub(super) fn first_byte(&self) -> FirstByte {
+        self.first.clone()
     }
 
     pub(super) fn abandon_handle(&self) -> Abandon {
@@ -84,7 +102,7 @@ impl Drop for Wire {
 
 macro_rules! on_socket {
     ($self:ident, $socket:ident => $call:expr) => {
-        match &mut $self.get_mut().socket {
+        match &mut $self.socket {
             Socket::Tcp($socket) => $call,
             #[cfg(unix)]
             Socket::Unix($socket) => $call,
@@ -94,28 +112,36 @@ macro_rules! on_socket {
 
 impl AsyncRead for Wire {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf))
+        let before = buf.filled().len();
+        let read = on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf));
+        if !self.heard
+            && let Some(first) = buf.filled().get(before)
+        {
+            self.heard = true;
+            self.first.0.get_or_init(|| *first);
+        }
+        read
     }
 }
 
 impl AsyncWrite for Wire {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         on_socket!(self, socket => Pin::new(socket).poll_write(cx, buf))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_socket!(self, socket => Pin::new(socket).poll_flush(cx))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         on_socket!(self, socket => Pin::new(socket).poll_shutdown(cx))
     }
 }
