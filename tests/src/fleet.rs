@@ -9,6 +9,10 @@ use std::time::Duration;
 /// The key under which a server remembers that it has a vote: it outlives all locks.
 pub const MARKER: &str = "lock-runtime:votes";
 
+/// How long a node may take to answer. Longer than by default: these machines are busy, and slow is not what most tests
+/// are about.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Several servers, each with a proxy in front of it if asked for.
 #[derive(Debug)]
 pub struct Fleet {
@@ -61,10 +65,9 @@ impl Fleet {
         self.urls().join(",")
     }
 
-    /// A builder that has every node, in the order of [`Self::urls`]. Nodes may take longer to answer than they may by
-    /// default: these machines are busy, and slow is not what most tests are about.
+    /// A builder that has every node, in the order of [`Self::urls`], and is patient with them.
     pub fn builder(&self) -> LockManagerBuilder {
-        let patient = LockManager::builder().node_timeout(Duration::from_secs(1));
+        let patient = LockManager::builder().node_timeout(PATIENCE);
         self.urls()
             .into_iter()
             .fold(patient, LockManagerBuilder::node)
@@ -83,7 +86,8 @@ impl Fleet {
     /// be up, and the managers to come must have no prefix.
     pub async fn found(&self) {
         let direct = self.servers.iter().map(RedisServer::url);
-        let founder = direct.fold(LockManager::builder(), LockManagerBuilder::node);
+        let patient = LockManager::builder().node_timeout(PATIENCE);
+        let founder = direct.fold(patient, LockManagerBuilder::node);
         let founder = founder
             .build()
             .expect("the fleet's nodes are a good configuration");

@@ -6,6 +6,7 @@ mod link;
 
 use crate::port::ReservedPort;
 use crate::server::RedisServer;
+use crate::wait::{DEADLINE, eventually};
 use link::Link;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ struct Order {
 enum Action {
     Set(Mode),
     Reset,
+    Forget,
+    LeadTo(SocketAddr),
 }
 
 impl Proxy {
@@ -93,6 +96,7 @@ impl Proxy {
             counts: Arc::clone(&counts),
             mode: watch::Sender::new(Mode::Pass),
             resets: watch::Sender::new(()),
+            forgets: watch::Sender::new(()),
             listener: None,
             links: JoinSet::new(),
         };
@@ -140,6 +144,17 @@ impl Proxy {
     /// Resets (RST) every open connection; none is left when this returns. The mode stays.
     pub fn reset(&self) {
         self.order(Action::Reset);
+    }
+
+    /// Forgets the open connections without telling their clients, as a router does that was restarted: they stay open,
+    /// and nothing passes over them any more. The server's side is reset. Connections to come are as good as ever.
+    pub fn forget(&self) {
+        self.order(Action::Forget);
+    }
+
+    /// Leads to something else than the server from now on. Open connections are reset.
+    pub fn lead_to(&self, address: SocketAddr) {
+        self.order(Action::LeadTo(address));
     }
 
     /// How many connections were accepted so far.
@@ -197,6 +212,7 @@ struct Gateway {
     counts: Arc<Counts>,
     mode: watch::Sender<Mode>,
     resets: watch::Sender<()>,
+    forgets: watch::Sender<()>,
     listener: Option<TcpListener>,
     links: JoinSet<()>,
 }
@@ -225,15 +241,20 @@ impl Gateway {
                 if mode == Mode::Refuse {
                     self.listener = None;
                 } else if self.listener.is_none() {
-                    self.listener = Some(
-                        listen(self.port.address()).expect("the port is reserved for this proxy"),
-                    );
+                    self.listener = Some(listen(self.port.address()).await);
                 }
                 if mode == Mode::Refuse || (was == Mode::DropAnswers && mode != was) {
                     self.reset().await;
                 }
             }
             Action::Reset => self.reset().await,
+            Action::Forget => {
+                self.forgets.send_replace(());
+            }
+            Action::LeadTo(address) => {
+                self.server = address;
+                self.reset().await;
+            }
         }
     }
 
@@ -254,19 +275,25 @@ impl Gateway {
         };
         let counts = Arc::clone(&self.counts);
         let resets = self.resets.subscribe();
+        let forgets = self.forgets.subscribe();
         let server = self.server;
         self.links.spawn(async move {
-            link.run(client, server, resets).await;
+            link.run(client, server, resets, forgets).await;
             counts.open.fetch_sub(1, Ordering::SeqCst);
         });
     }
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(1024)
+/// The port is reserved for this proxy. But a child process that is being spawned elsewhere in this one has a copy of the
+/// listener that was closed, for as long as it takes to become another program.
+async fn listen(address: SocketAddr) -> TcpListener {
+    let listening = || {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(1024)
+    };
+    eventually(DEADLINE, "a proxy listens on its port", listening).await
 }
 
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {

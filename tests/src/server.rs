@@ -6,7 +6,8 @@ use crate::wait::{DEADLINE, eventually, eventually_blocking};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ const START_ATTEMPTS: usize = 5;
 pub struct RedisServer {
     options: Options,
     port: ReservedPort,
+    tls_port: Option<ReservedPort>,
     directory: TempDir,
     process: Mutex<Process>,
     pub(crate) questions: Mutex<Option<redis::Connection>>,
@@ -32,6 +34,7 @@ pub struct RedisServer {
 pub struct Options {
     password: Option<String>,
     arguments: Vec<String>,
+    tls: bool,
 }
 
 /// What a restarted server finds of the data it had.
@@ -56,6 +59,24 @@ impl Options {
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.argument("--requirepass", password)
+    }
+
+    /// Another user than the one that the harness is, who may do everything. Kept over restarts.
+    #[must_use]
+    pub fn user(mut self, name: &str, password: &str) -> Self {
+        let password = format!(">{password}");
+        let rules = ["--user", name, "on", &password, "~*", "&*", "+@all"];
+        self.arguments.extend(rules.map(str::to_owned));
+        self
+    }
+
+    /// A second port, [`RedisServer::tls_address`], on which the server speaks TLS. Both files are PEM.
+    #[must_use]
+    pub fn tls(mut self, certificate: &Path, key: &Path) -> Self {
+        self.tls = true;
+        self.argument("--tls-cert-file", &certificate.display().to_string())
+            .argument("--tls-key-file", &key.display().to_string())
+            .argument("--tls-auth-clients", "no")
     }
 
     /// An append-only file that is synced on every write, or once a second as most deployments do.
@@ -108,6 +129,11 @@ impl RedisServer {
     /// `redis://127.0.0.1:PORT`, with the password if there is one.
     pub fn url(&self) -> String {
         self.url_through(&self.name())
+    }
+
+    /// Where the server speaks TLS, if its options say so.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.tls_port.as_ref().map(ReservedPort::address)
     }
 
     /// The process id, while there is a process.
@@ -185,14 +211,16 @@ impl RedisServer {
         }
     }
 
-    pub(crate) fn address(&self) -> std::net::SocketAddr {
+    /// Where the server listens.
+    pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
     fn launch(options: Options) -> Self {
         let server = Self {
-            options,
             port: ReservedPort::new(),
+            tls_port: options.tls.then(ReservedPort::new),
+            options,
             directory: TempDir::with_prefix("lock-tests-").expect("a temporary directory"),
             process: Mutex::new(Process::Down),
             questions: Mutex::new(None),
@@ -223,6 +251,9 @@ impl RedisServer {
         std::fs::create_dir_all(self.data_directory()).expect("the temporary directory is ours");
         let binary = binary();
         let mut command = Command::new(&binary);
+        if let Some(port) = &self.tls_port {
+            command.args(["--tls-port", &port.number().to_string()]);
+        }
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port().to_string()])
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])

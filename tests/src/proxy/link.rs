@@ -55,11 +55,20 @@ impl Link {
         mut client: TcpStream,
         server: SocketAddr,
         mut resets: watch::Receiver<()>,
+        mut forgets: watch::Receiver<()>,
     ) {
         let mut upstream = None;
         let outcome = tokio::select! {
             biased;
             _ = resets.changed() => None,
+            _ = forgets.changed() => {
+                if let Some(upstream) = upstream.take() {
+                    // Fails only on a socket that is dead already.
+                    upstream.set_zero_linger().ok();
+                }
+                swallow(&mut client, resets).await;
+                None
+            }
             outcome = self.carry(&mut client, server, &mut upstream) => Some(outcome),
         };
         match outcome {
@@ -228,6 +237,22 @@ impl Link {
             Direction::Requests => &self.counts.bytes_to_server,
             Direction::Answers => &self.counts.bytes_to_client,
         }
+    }
+}
+
+/// Takes what the client sends, so that only the missing answers tell, until the client goes away or is reset.
+async fn swallow(client: &mut TcpStream, mut resets: watch::Receiver<()>) {
+    let mut buffer = vec![0; CHUNK];
+    let reading = async {
+        while client
+            .read(&mut buffer)
+            .await
+            .is_ok_and(|length| length > 0)
+        {}
+    };
+    tokio::select! {
+        _ = resets.changed() => {}
+        () = reading => {}
     }
 }
 

@@ -176,6 +176,42 @@ fn resets_what_is_open() {
 }
 
 #[test]
+fn forgets_what_is_open_without_telling() {
+    let (server, proxy) = proxied();
+    let mut forgotten = Client::to(&proxy);
+    assert_eq!(forgotten.ask(&["PING"]).expect("an answer"), "+PONG");
+    proxy.forget();
+    forgotten.send(&["SET", "a", "1"]);
+    assert!(forgotten.is_silent());
+    let mut client = Client::to(&proxy);
+    assert_eq!(client.ask(&["PING"]).expect("an answer"), "+PONG");
+    assert!(forgotten.is_silent() && !server.exists("a"));
+    assert_eq!(proxy.open_connections(), 2);
+    drop(forgotten);
+    eventually_blocking(DEADLINE, "its end is noticed", || {
+        proxy.open_connections() == 1
+    });
+    proxy.forget();
+    proxy.reset();
+    assert!(client.is_reset());
+}
+
+#[test]
+fn leads_elsewhere_and_back() {
+    let (server, proxy) = proxied();
+    let other = RedisServer::start();
+    let mut client = Client::to(&proxy);
+    assert_eq!(client.ask(&["PING"]).expect("an answer"), "+PONG");
+    for (to, value) in [(&other, "1"), (&server, "2")] {
+        proxy.lead_to(to.address());
+        assert!(client.is_reset());
+        client = Client::to(&proxy);
+        assert_eq!(client.ask(&["SET", "a", value]).expect("an answer"), "+OK");
+        assert_eq!(to.get("a").as_deref(), Some(value));
+    }
+}
+
+#[test]
 fn shows_the_end_of_its_server() {
     let (server, proxy) = proxied();
     let mut client = Client::to(&proxy);

@@ -56,6 +56,19 @@ fn options_reach_the_server() {
     );
 }
 
+#[tokio::test]
+async fn a_user_of_a_server_outlives_its_data() {
+    let server = RedisServer::options().user("me", "s3cret").start();
+    for _ in 0..2 {
+        let mut me = Client::connect(server.port()).expect("the server listens");
+        let wrong = me.ask(&["AUTH", "me", "wrong"]).expect("an answer");
+        assert!(wrong.starts_with("-WRONGPASS"), "{wrong}");
+        assert_eq!(me.ask(&["AUTH", "me", "s3cret"]).expect("an answer"), "+OK");
+        assert_eq!(me.ask(&["SET", "a", "1"]).expect("an answer"), "+OK");
+        server.restart(Disk::Lose).await;
+    }
+}
+
 #[test]
 fn a_server_that_does_not_start_shows_its_log() {
     let options = RedisServer::options().argument("--maxmemory-policy", "nonsense");
