@@ -243,6 +243,7 @@ mod tests {
             key: Arc::clone(&ask.key),
             token,
             keep,
+            again: false,
             limit: ask.limit.clone(),
             command: OnceLock::new(),
         }

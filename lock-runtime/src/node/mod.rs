@@ -160,6 +160,9 @@ pub(crate) struct Return {
     pub(crate) token: Token,
     /// The lock lives on for so long.
     pub(crate) keep: Option<Duration>,
+    /// It was sent before and not confirmed. Over a connection that owes answers it need not be sent again: what was sent
+    /// first is executed first, or never.
+    pub(crate) again: bool,
     pub(crate) limit: Limit,
     /// As servers take it; made by the first node that needs it.
     pub(crate) command: OnceLock<Cmd>,

@@ -130,7 +130,12 @@ impl Node for RedisNode {
     fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
         Box::pin(async move {
             let limit = &give_back.limit;
-            let link = self.slot(&give_back.key).any(limit).await?;
+            let slot = self.slot(&give_back.key);
+            let link = if give_back.again {
+                slot.trusted(limit).await?
+            } else {
+                slot.any(limit).await?
+            };
             let with = |name: &str, script: &str| release(name, script, &give_back);
             let call = RELEASE.call(&link, limit, &give_back.command, with, || true);
             match call.await? {

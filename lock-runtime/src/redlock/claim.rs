@@ -234,11 +234,12 @@ impl Release {
         (!left.is_zero()).then_some(left)
     }
 
-    fn give_back(&self) -> Return {
+    fn give_back(&self, again: bool) -> Return {
         Return {
             key: Arc::clone(&self.wire),
             token: self.token,
             keep: self.keep(),
+            again,
             limit: self.redlock.limit(),
             command: OnceLock::new(),
         }
@@ -246,7 +247,7 @@ impl Release {
 
     /// Tells the nodes that never have to wait, and gives back the others.
     fn tell_at_once(&mut self, mut nodes: Vec<usize>) -> Vec<usize> {
-        let give_back = self.give_back();
+        let give_back = self.give_back(false);
         nodes.retain(|&node| {
             let released = self.redlock.nodes[node].release_now(&give_back);
             if let Some(released) = released {
@@ -271,7 +272,7 @@ impl Release {
             let Ok(_turn) = redlock.releases.acquire().await else {
                 return;
             };
-            self.tell(asked).await
+            self.tell(asked, false).await
         };
         self.report();
         if unreached.is_empty() {
@@ -289,13 +290,13 @@ impl Release {
                 redlock.counters.releases_abandoned.add();
                 return;
             }
-            unreached = self.tell(unreached).await;
+            unreached = self.tell(unreached, true).await;
         }
     }
 
     /// Tells the nodes, and gives back those that did not confirm in time.
-    async fn tell(&mut self, nodes: Vec<usize>) -> Vec<usize> {
-        let give_back = Arc::new(self.give_back());
+    async fn tell(&mut self, nodes: Vec<usize>, again: bool) -> Vec<usize> {
+        let give_back = Arc::new(self.give_back(again));
         let mut replies = Replies::of(nodes.len());
         for node in nodes {
             let reply = Arc::clone(&self.redlock.nodes[node]).release(Arc::clone(&give_back));

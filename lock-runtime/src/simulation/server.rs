@@ -222,6 +222,7 @@ impl Server {
                     key: Arc::clone(&give_back.key),
                     token: self.releases_for(scenario, give_back),
                     keep: give_back.keep.map(lasts).filter(|keep| !keep.is_zero()),
+                    again: give_back.again,
                     limit: now(),
                     command: OnceLock::new(),
                 };

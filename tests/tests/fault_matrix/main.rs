@@ -13,4 +13,5 @@ mod faults;
 mod logs;
 mod page;
 mod phases;
+mod silent;
 mod stub;
