@@ -106,12 +106,15 @@ async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError
     let info = said(answers.next().unwrap_or(Ok(Value::Nil)))?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
+    for script in answers {
+        permitted(script)?;
+    }
     let life = Life::new(&info, &remembered, target.max_ttl);
     Ok((Link::new(connection, sets_nx_get(&info), life), driver))
 }
 
 /// What is sent first, and how many of its commands must succeed. Then come `INFO` and what the server remembers, and the
-/// scripts, whose answers do not matter: they are sent again where they are missing.
+/// scripts, which are sent again where they are missing.
 fn questions(target: &Target) -> (Pipeline, usize) {
     let login = &target.login;
     let mut questions = redis::pipe();
@@ -146,6 +149,14 @@ fn said(info: Result<Value, RedisError>) -> Result<String, RedisError> {
             Ok(String::new())
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Where scripts are not permitted, a lock could be taken and neither renewed nor released.
+fn permitted(script: Result<Value, RedisError>) -> Result<(), RedisError> {
+    match script {
+        Err(error) if error.code() == Some("NOPERM") => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -116,6 +116,17 @@ faults! {
             Row { connecting: Works, ..Row::OUTAGE },
             SILENT,
         ).back(Back::WhenNoticed),
+        unreachable: Fault::new(
+            "nothing answers at the address, as behind a firewall that drops packets",
+            Means::DropPackets,
+            Row::OUTAGE,
+            Said::always(&[
+                "not connected yet",
+                "no connection in 2s",
+                "no connection: Connection refused",
+                "connection closed",
+            ]),
+        ),
         unknown_name: Fault::new(
             "the node's name is not known to DNS",
             Means::UnknownName,
@@ -229,7 +240,8 @@ faults! {
         no_scripting: Fault::new(
             "the user may not run scripts (`-@scripting`)",
             Means::Permissions(&["-@scripting"]),
-            Row { holding: RunsOut, releasing: Unconfirmed, ..Row::WORKS },
+            // A manager that is connected finds out when it needs one.
+            Row { connecting: Outage, holding: RunsOut, releasing: Unconfirmed, ..Row::WORKS },
             Said::always(&["NOPERM"]),
         ),
         no_pubsub: Fault::new(
