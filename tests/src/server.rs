@@ -70,6 +70,14 @@ impl Options {
         self
     }
 
+    /// The server does not know this command.
+    #[must_use]
+    pub fn without(mut self, command: &str) -> Self {
+        let rename = ["--rename-command", command, ""];
+        self.arguments.extend(rename.map(str::to_owned));
+        self
+    }
+
     /// A second port, [`RedisServer::tls_address`], on which the server speaks TLS. Both files are PEM.
     #[must_use]
     pub fn tls(mut self, certificate: &Path, key: &Path) -> Self {

@@ -3,6 +3,8 @@
 use crate::fault::{Means, Phase};
 use crate::stub::Stub;
 use lock_tests::{DEADLINE, Disk, Mode, Proxy, RedisServer, eventually};
+use socket2::{Domain, Socket, Type};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A node that can be broken.
@@ -18,6 +20,35 @@ pub(crate) struct Broken<'a> {
     means: Means,
     script: Option<redis::Connection>,
     stub: Option<Stub>,
+    full: Option<FullListener>,
+}
+
+/// A listener that has accepted nobody, and as many connections as it can have: the kernel drops who else comes.
+struct FullListener {
+    _connections: Vec<Socket>,
+    _listener: Socket,
+}
+
+impl FullListener {
+    fn on(address: SocketAddr) -> std::io::Result<Self> {
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None);
+        let listener = socket()?;
+        listener.set_reuse_address(true)?;
+        listener.bind(&address.into())?;
+        listener.listen(0)?;
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            let connection = socket()?;
+            connection.set_nonblocking(true)?;
+            // Begun, and finished by the kernel where there is room.
+            connection.connect(&address.into()).err();
+            connections.push(connection);
+        }
+        Ok(Self {
+            _connections: connections,
+            _listener: listener,
+        })
+    }
 }
 
 /// Who has the key of [`Means::Overwritten`] and whom a waiter waits for.
@@ -38,12 +69,19 @@ impl<'a> Node<'a> {
             means,
             script: None,
             stub: None,
+            full: None,
         };
         let before = proxy.connections();
         match means {
             Means::Network(mode) => proxy.set(mode(phase)),
             Means::Reset => proxy.reset(),
             Means::Forget => proxy.forget(),
+            Means::DropPackets => {
+                proxy.set(Mode::Refuse);
+                let address = SocketAddr::from(([127, 0, 0, 1], proxy.port()));
+                let full = eventually(DEADLINE, "the port is free", || FullListener::on(address));
+                broken.full = Some(full.await);
+            }
             Means::KillClients => self.kill_clients(),
             Means::Kill => server.kill(),
             Means::Restart => server.restart(Disk::Lose).await,
@@ -207,6 +245,10 @@ impl Broken<'_> {
     pub(crate) async fn mend(self, key: &str) {
         let node @ Node { server, proxy } = self.node;
         match self.means {
+            Means::DropPackets => {
+                drop(self.full);
+                proxy.set(Mode::Pass);
+            }
             Means::Network(_) => proxy.set(Mode::Pass),
             Means::Kill => server.restart(Disk::Lose).await,
             Means::Stop => server.resume(),

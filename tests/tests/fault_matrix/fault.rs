@@ -219,6 +219,8 @@ pub(crate) enum Means {
     Reset,
     /// Open connections are forgotten on the way.
     Forget,
+    /// Open connections are reset, and nothing answers those who connect, as where a firewall drops packets.
+    DropPackets,
     /// `CLIENT KILL TYPE normal`.
     KillClients,
     /// `SIGKILL`; restarted to end it.

@@ -1,5 +1,7 @@
 //! What the library logs, and that it is no secret.
 
+use lock_runtime::LockManager;
+use lock_tests::{RedisServer, eventually_async};
 use std::fmt::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
 use tracing::field::{Field, Visit};
@@ -63,4 +65,24 @@ impl Visit for Line {
         // Writing to a String cannot fail.
         let _ = write!(self.0, " {field}={value:?}");
     }
+}
+
+/// It quotes what it does not understand, and that is the password.
+#[tokio::test]
+async fn a_server_that_knows_no_passwords_does_not_get_one_into_the_logs() {
+    keep();
+    let server = RedisServer::options().without("AUTH").start();
+    let login = format!("redis://locks:{PASSWORD_IN_URL}@{}", server.name());
+    let locks = LockManager::builder().node(login).build().expect("a URL");
+    eventually_async(lock_tests::DEADLINE, "it is said what is wrong", || async {
+        let taken = locks.lock("k").ttl(crate::fault::TTL).acquire().await;
+        let error = taken.expect_err("nobody can log in");
+        assert_no_secret(&format!("{error} {error:?} {}", kept()));
+        if error.to_string().contains("ERR unknown command 'AUTH'") {
+            Ok(())
+        } else {
+            Err(error.to_string())
+        }
+    })
+    .await;
 }
