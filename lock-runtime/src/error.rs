@@ -117,7 +117,7 @@ pub enum LockError {
     },
 
     /// The lease ended while the body was running, and the body was stopped. What it did before stays done.
-    #[error("lock `{key}` was lost after {elapsed:.1?}: {reason}")]
+    #[error("lock `{key}` was lost after {elapsed:.1?}: {reason}{}", Listed(votes))]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -126,6 +126,8 @@ pub enum LockError {
         elapsed: Duration,
         /// How it ended.
         reason: Arc<str>,
+        /// What the nodes said to the last renewal, where it was not renewed because of them.
+        votes: Vec<NodeVote>,
     },
 
     /// This task holds the lock already, further up in the call, and would wait for itself.
@@ -236,7 +238,9 @@ impl LockError {
     #[must_use]
     pub fn votes(&self) -> &[NodeVote] {
         match self {
-            Self::Busy { votes, .. } | Self::NoQuorum { votes, .. } => votes,
+            Self::Busy { votes, .. } | Self::NoQuorum { votes, .. } | Self::Lost { votes, .. } => {
+                votes
+            }
             _ => &[],
         }
     }

@@ -90,7 +90,7 @@ impl Lease {
                 key: self.key().into(),
                 elapsed: self.held_for(),
                 reason: "too few nodes answered to the renewal; the lease stands as it was".into(),
-                votes: Vec::new(),
+                votes: self.hold().doubts(),
             }),
         }
     }
@@ -165,10 +165,15 @@ impl Lease {
             End::Lost(Loss::NobodyRenews) => "what renews leases has ended",
             End::Lost(Loss::ShutDown) => "the lock manager was shut down",
         };
+        let votes = match end {
+            End::Lost(Loss::Expired) => self.hold().doubts(),
+            End::Released | End::Lost(_) => Vec::new(),
+        };
         LockError::Lost {
             key: self.key().into(),
             elapsed: self.held_for(),
             reason: reason.into(),
+            votes,
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
+use crate::error::NodeVote;
 use crate::key::LockKey;
 use crate::redlock::Redlock;
 use crate::redlock::claim::Claim;
@@ -46,6 +47,8 @@ struct State {
     /// From when on each claim must not be believed.
     deadlines: Vec<Instant>,
     end: Option<End>,
+    /// What the nodes said to a renewal that told nothing, until one does.
+    doubts: Vec<NodeVote>,
     keeper: Option<(Arc<Keeper>, Ticket)>,
     /// A body runs under it, which alone says when it is given back.
     bound: bool,
@@ -116,6 +119,7 @@ impl Hold {
                 claims,
                 deadlines,
                 end: None,
+                doubts: Vec::new(),
                 keeper: None,
                 bound: false,
             }),
@@ -300,6 +304,7 @@ impl Hold {
                     && let Some(known) = state.deadlines.get_mut(index)
                 {
                     *known = deadline.into_std().max(*known);
+                    state.doubts.clear();
                 }
                 true
             }
@@ -307,8 +312,20 @@ impl Hold {
                 self.lose(Loss::Taken);
                 true
             }
-            Renewed::Inconclusive => false,
+            Renewed::Inconclusive(votes) => {
+                let mut state = self.state();
+                // Once the lease is over, it is what keeps nodes from being asked.
+                if self.remaining_of(&mut state).is_ok() || state.doubts.is_empty() {
+                    state.doubts = votes;
+                }
+                false
+            }
         }
+    }
+
+    /// What the nodes said to the last renewal, if that did not renew it.
+    pub(crate) fn doubts(&self) -> Vec<NodeVote> {
+        self.state().doubts.clone()
     }
 
     /// Nothing above is left half done by a panic elsewhere.

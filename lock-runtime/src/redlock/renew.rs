@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::quorum::{Ballot, Decision, Tally};
 use super::replies::Replies;
 use super::{Redlock, validity};
+use crate::error::{NodeVote, Vote};
 use crate::node::{Acquired, Extension, Fence, Ledger, Owner, Token};
 
 /// One renewal of one claim. It holds what it needs, so the claim may be released meanwhile: the ledger that both share
@@ -23,12 +24,12 @@ pub(crate) struct Renewal {
 }
 
 /// What came of a renewal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     /// A majority has the lock as ours: it may be believed until then, if it still could when this is heard.
     Until(Instant),
-    /// Too few answers to tell. The lease stands as it was.
-    Inconclusive,
+    /// Too few answers to tell: what the nodes said. The lease stands as it was.
+    Inconclusive(Vec<NodeVote>),
     /// Somebody else has a majority.
     Taken,
 }
@@ -57,6 +58,7 @@ impl Renewal {
             replies.push(position, extension.limit.clone(), reply);
         }
         let mut tally: Tally<Owner> = Tally::new(nodes);
+        let mut votes = Vec::new();
         let decision = loop {
             if let Some(decision) = tally.decide() {
                 break decision;
@@ -64,20 +66,24 @@ impl Renewal {
             let Some((node, answer)) = replies.next().await else {
                 break Decision::NoQuorum;
             };
-            let ballot = match answer {
-                Ok(Acquired::Granted(_)) => Ballot::Granted,
-                Ok(Acquired::Held(owner)) => Ballot::Held(owner),
-                Err(_) => Ballot::Failed,
+            let (ballot, vote) = match answer {
+                Ok(Acquired::Granted(_)) => (Ballot::Granted, Vote::Granted),
+                Ok(Acquired::Held(owner)) => (Ballot::Held(owner), Vote::Busy),
+                Err(error) => (Ballot::Failed, Vote::from(&error)),
             };
             tally.record(node, ballot);
+            votes.push(NodeVote {
+                node: Arc::clone(self.redlock.nodes[node].name()),
+                vote,
+            });
         };
         decided(match decision {
             Decision::Granted => match validity::deadline(sent.into_std(), self.ttl) {
                 Some(deadline) => Renewed::Until(Instant::from_std(deadline)),
-                None => Renewed::Inconclusive,
+                None => Renewed::Inconclusive(votes),
             },
             Decision::Busy(_) => Renewed::Taken,
-            Decision::NoQuorum | Decision::Split => Renewed::Inconclusive,
+            Decision::NoQuorum | Decision::Split => Renewed::Inconclusive(votes),
         });
         while replies.next().await.is_some() {}
     }

@@ -302,7 +302,7 @@ impl<'a> Cell<'a> {
 
         let names_nodes = matches!(
             outcome,
-            Outcome::Outage | Outcome::Unconfirmed | Outcome::Before
+            Outcome::Outage | Outcome::RunsOut | Outcome::Unconfirmed | Outcome::Before
         );
         let phrases = self.setting.fault.said.in_phase(self.phase);
         for node in (0..self.faulty).filter(|_| names_nodes) {

@@ -167,11 +167,13 @@ impl Said {
         }
     }
 
-    pub(crate) fn in_phase(&self, phase: Phase) -> &'static [&'static str] {
+    pub(crate) fn in_phase(&self, phase: Phase) -> Vec<&'static str> {
         match phase {
-            Phase::Connecting => self.first,
-            Phase::Acquiring | Phase::Holding | Phase::Releasing => self.then,
-            Phase::Waiting => self.later,
+            Phase::Connecting => self.first.to_vec(),
+            Phase::Acquiring | Phase::Releasing => self.then.to_vec(),
+            // By the first renewal after the fault, or by the last.
+            Phase::Holding => [self.then, self.later].concat(),
+            Phase::Waiting => self.later.to_vec(),
         }
     }
 }
