@@ -49,8 +49,12 @@ async fn a_token_is_the_time_and_takes_one_round_while_clocks_agree() {
     ready(&ours).await;
     ready(&theirs).await;
     // The first calls teach the servers the scripts.
-    let before = fence(&ours, "k").await;
-    // The release was confirmed by a majority, and may be on its way to the others.
+    let all_five = lock_tests::eventually_async(DEADLINE, "all five were asked", || async {
+        let token = fence(&ours, "k").await;
+        (fleet.nodes_with("{k}:fence") == 5).then_some(token)
+    });
+    let before = all_five.await;
+    // Nodes that were not waited for are told later.
     fleet.assert_no_keys("k").await;
     for server in fleet.servers() {
         server.reset_command_stats();
