@@ -1,7 +1,9 @@
 //! One fault in one phase: on one, three and five nodes, with a minority and with a majority of them broken.
 
 use crate::break_node::{Broken, Node, SOMEBODY};
-use crate::fault::{ALLOWANCE, Back, Fault, MAX_TTL, Means, NODE_TIMEOUT, Outcome, Phase, TTL};
+use crate::fault::{
+    ALLOWANCE, Back, Fault, MAX_TTL, Means, NODE_TIMEOUT, Outcome, Phase, REDELIVERY, TTL,
+};
 use crate::logs::{self, PASSWORD, PASSWORD_IN_URL};
 use crate::page::{self, Measured};
 use crate::phases::{self, Trial};
@@ -277,13 +279,13 @@ impl<'a> Cell<'a> {
         if let (Some(manager), false) = (manager, self.setting.fault.back == Back::WithAnother) {
             self.works_again(&manager).await;
             measured.back = mended.elapsed();
+            self.nothing_is_left().await;
+            measured.gone = mended.elapsed();
             self.uses_all_nodes(&manager).await;
+            measured.used = mended.elapsed();
             logs::assert_no_secret(&format!("{manager:?}"));
         }
-        let gone = MAX_TTL + NODE_TIMEOUT + ALLOWANCE;
-        self.fleet().assert_no_keys_within(gone, KEYS).await;
-        measured.gone = mended.elapsed();
-        self.fleet().assert_no_key_without_ttl();
+        self.nothing_is_left().await;
         measured
     }
 
@@ -334,6 +336,13 @@ impl<'a> Cell<'a> {
         let lease = lease.unwrap_or_else(|error| panic!("{self}: not back in {bound:?}: {error}"));
         let released = lease.release().await;
         released.unwrap_or_else(|error| panic!("{self}: back, but {error}"));
+    }
+
+    /// Sooner than by the TTL of what was acquired in vain: by releases.
+    async fn nothing_is_left(&self) {
+        self.fleet().assert_no_key_without_ttl();
+        let bound = self.setting.fault.back.bound() + REDELIVERY + ALLOWANCE;
+        self.fleet().assert_no_keys_within(bound, KEYS).await;
     }
 
     /// Also those that were broken have a part in the next lock.

@@ -17,6 +17,9 @@ pub(crate) const WAIT: Duration = Duration::from_millis(1500);
 /// What is added to every bound for a machine that is busy. `docs/faults.md` has what was taken.
 pub(crate) const ALLOWANCE: Duration = Duration::from_secs(1);
 
+/// An unconfirmed release is repeated at least this often, where there is a connection.
+pub(crate) const REDELIVERY: Duration = Duration::from_millis(500);
+
 /// A connection is given up that has been silent for so long: four node timeouts.
 const PATIENCE: Duration = Duration::from_secs(2);
 

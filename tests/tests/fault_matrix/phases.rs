@@ -89,7 +89,7 @@ pub(crate) async fn connecting<'a>(cell: &Cell<'a>) -> Tried<'a> {
             return (trial, None, broken);
         }
     };
-    let taken = manager.lock(cell.key()).ttl(TTL).acquire().await;
+    let taken = manager.lock(cell.key()).ttl(MAX_TTL).acquire().await;
     let trial = Trial::of(&taken, asked.elapsed());
     use_up(cell, taken).await;
     (trial, Some(manager), broken)
@@ -102,7 +102,7 @@ pub(crate) async fn acquiring<'a>(cell: &Cell<'a>) -> Tried<'a> {
     let broken = cell.break_nodes().await;
     cell.is_heard_of(&manager).await;
     let asked = Instant::now();
-    let taken = manager.lock(cell.key()).ttl(TTL).acquire().await;
+    let taken = manager.lock(cell.key()).ttl(MAX_TTL).acquire().await;
     let trial = Trial::of(&taken, asked.elapsed());
     use_up(cell, taken).await;
     (trial, Some(manager), broken)
@@ -192,7 +192,7 @@ pub(crate) async fn waiting<'a>(cell: &Cell<'a>) -> Tried<'a> {
     };
     let before: Vec<_> = sent().collect();
     let asked = Instant::now();
-    let waiter = tokio::spawn(manager.lock(&key).ttl(TTL).wait(wait).acquire());
+    let waiter = tokio::spawn(manager.lock(&key).ttl(MAX_TTL).wait(wait).acquire());
     eventually(DEADLINE, "every node was asked", || {
         let asked = sent().zip(&before).filter(|(now, before)| now > before);
         asked.count() >= cell.usable_before()
@@ -260,7 +260,7 @@ async fn able_to_lock<'a>(cell: &Cell<'a>) -> Result<LockManager, Tried<'a>> {
     if cell.can_lock_before() {
         return Ok(manager);
     }
-    let taken = manager.lock(cell.key()).ttl(TTL).acquire().await;
+    let taken = manager.lock(cell.key()).ttl(MAX_TTL).acquire().await;
     let mut trial = Trial::of(&taken, Duration::ZERO);
     if trial.outcome == Outcome::Outage {
         trial.outcome = Outcome::Before;
