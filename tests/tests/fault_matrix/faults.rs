@@ -36,6 +36,9 @@ macro_rules! phases {
         }
     };
     ($name:ident: $($test:ident $phase:ident),+) => {
+        // All of them.
+        const _: [$crate::fault::Phase; $crate::fault::Phase::ALL.len()] = [$($crate::fault::Phase::$phase),+];
+
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
             async fn $test() {
