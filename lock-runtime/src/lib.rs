@@ -79,7 +79,8 @@ pub mod __private {
     pub use crate::key::LockKey;
     pub use crate::manager::LockManager;
 
-    /// How many tasks a manager has on its own thread.
+    /// How many tasks are at work for a manager: one for each connection, one that renews while something is held and until
+    /// it would have been due, and one for each request that is not over.
     #[must_use]
     pub fn tasks(manager: &LockManager) -> usize {
         manager.core.redlock.executor.tasks()

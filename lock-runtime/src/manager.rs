@@ -142,14 +142,6 @@ impl LockManager {
     pub fn stats(&self) -> Stats {
         self.core.redlock.counters.read()
     }
-
-    /// How many tasks are at work, for tests of what is left behind: one for each connection, one that renews while
-    /// something is held and until it would have been due, and one for each request that is not over.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn tasks(&self) -> usize {
-        self.core.redlock.executor.tasks()
-    }
 }
 
 impl fmt::Debug for LockManager {

@@ -76,7 +76,7 @@ impl Site {
         };
         let locks = locks.clone();
         eventually(DEADLINE, "no task is left", move || {
-            let tasks = locks.tasks();
+            let tasks = lock_runtime::__private::tasks(&locks);
             if (connections..=connections + 1).contains(&tasks) {
                 Ok(())
             } else {
