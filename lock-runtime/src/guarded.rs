@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::error::LockError;
@@ -138,21 +138,107 @@ impl Guard {
     }
 
     /// Acquires the lock and drives the body under it. Releases nothing: the caller drops body and parameters first.
-    pub async fn run<F: Future>(&mut self, body: Pin<&mut F>) -> Result<F::Output, LockError> {
-        let on_lost = self.request.lost_policy();
-        let mut request = self.request.clone();
-        if !request.has_nodes() {
-            request = request.on(&global::installed()?.core);
+    pub fn run<'a, F: Future>(&'a mut self, body: Pin<&'a mut F>) -> Run<'a, F> {
+        Run {
+            acquiring: Some(self.acquire()),
+            guard: self,
+            body,
         }
-        let lease = request.acquire().await?;
-        let Bound(lease) = self.lease.insert(Bound::new(lease)?);
-        hold(lease, on_lost, body).await
+    }
+
+    fn acquire(&self) -> Boxed<Result<Lease, LockError>> {
+        let mut request = self.request.clone();
+        Box::pin(async move {
+            if !request.has_nodes() {
+                request = request.on(&global::installed()?.core);
+            }
+            request.acquire().await
+        })
     }
 
     /// Releases the lock, if there was one.
-    pub async fn finish(self) {
-        if let Some(Bound(lease)) = &self.lease {
-            lease.end().await;
+    #[must_use]
+    pub fn finish(self) -> Boxed<()> {
+        Box::pin(async move {
+            if let Some(Bound(lease)) = &self.lease {
+                lease.end().await;
+            }
+        })
+    }
+
+    /// Before each poll of the body: there must be a lease by now, and a good one, so a process that slept past its
+    /// deadline does not run one more statement. What this gives marks the body as running.
+    fn enter(
+        &mut self,
+        acquiring: &mut Option<Boxed<Result<Lease, LockError>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Running, LockError>> {
+        if let Some(asked) = acquiring {
+            let lease = ready!(asked.as_mut().poll(cx));
+            *acquiring = None;
+            self.lease = Some(Bound::new(lease?)?);
+        }
+        let Some(Bound(lease)) = &self.lease else {
+            unreachable!("a future is not polled after its end");
+        };
+        match (self.request.lost_policy(), lease.hold().remaining()) {
+            (OnLost::Cancel, Err(end)) => Poll::Ready(Err(stopped(lease, end))),
+            _ => Poll::Ready(Ok(Running::enter(lease))),
+        }
+    }
+
+    /// After a poll that was not the body's last: wakes the task when the lease is lost, or says that it is.
+    fn watch(&self, cx: &mut Context<'_>) -> Poll<LockError> {
+        let Some(Bound(lease)) = &self.lease else {
+            return Poll::Pending;
+        };
+        if self.request.lost_policy() == OnLost::Continue {
+            return Poll::Pending;
+        }
+        // Asking to be woken comes before looking, or a loss between the two would be missed.
+        lease.hold().watch(cx);
+        match lease.hold().remaining() {
+            Ok(_) => Poll::Pending,
+            Err(end) => Poll::Ready(stopped(lease, end)),
+        }
+    }
+}
+
+fn stopped(lease: &Lease, end: End) -> LockError {
+    let error = lease.lost_error(end);
+    tracing::error!(name = lease.name, %error, "guarded body was stopped");
+    error
+}
+
+/// Boxed, so that it is compiled once, in this crate: an `async fn` would be compiled again in every crate with a guarded
+/// function, and what it needs would be part of every guarded function's future.
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+
+/// A guarded body at work. Only this is compiled anew for each body, so there is little of it.
+#[doc(hidden)]
+#[expect(missing_debug_implementations, reason = "it has no name outside")]
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Run<'a, F> {
+    guard: &'a mut Guard,
+    acquiring: Option<Boxed<Result<Lease, LockError>>>,
+    body: Pin<&'a mut F>,
+}
+
+impl<F: Future> Future for Run<'_, F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let running = match this.guard.enter(&mut this.acquiring, cx) {
+            Poll::Ready(Ok(running)) => running,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Pending => return Poll::Pending,
+        };
+        let polled = this.body.as_mut().poll(cx);
+        drop(running);
+        match polled {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => this.guard.watch(cx).map(Err),
         }
     }
 }
@@ -209,14 +295,15 @@ impl LockRequest {
         F: FnOnce(Arc<Lease>) -> Fut,
         Fut: Future,
     {
-        let on_lost = self.lost_policy();
-        let bound = Bound::new(self.acquire().await?)?;
-        let lease = &bound.0;
-        let outcome = {
-            let body = std::pin::pin!(body(Arc::clone(lease)));
-            hold(lease, on_lost, body).await
+        let mut guard = Guard {
+            request: self,
+            lease: None,
         };
-        lease.end().await;
+        let outcome = {
+            let body = std::pin::pin!(async { body(running_lease()).await });
+            guard.run(body).await
+        };
+        guard.finish().await;
         outcome
     }
 }
@@ -232,61 +319,5 @@ pub fn running_lease() -> Arc<Lease> {
     match running::find(|_| true) {
         Some(lease) => lease,
         None => unreachable!("the attribute binds the lease inside of the body that it guards"),
-    }
-}
-
-/// Drives the body while the lease is good. The lease is looked at before the body at every poll, so a process that slept
-/// past its deadline does not run one more statement of it.
-async fn hold<F: Future>(
-    lease: &Arc<Lease>,
-    on_lost: OnLost,
-    body: Pin<&mut F>,
-) -> Result<F::Output, LockError> {
-    Driven {
-        lease,
-        on_lost,
-        body,
-    }
-    .await
-}
-
-struct Driven<'a, F> {
-    lease: &'a Arc<Lease>,
-    on_lost: OnLost,
-    body: Pin<&'a mut F>,
-}
-
-impl<F: Future> Future for Driven<'_, F> {
-    type Output = Result<F::Output, LockError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if let (OnLost::Cancel, Err(end)) = (this.on_lost, this.lease.hold().remaining()) {
-            return Poll::Ready(Err(this.stopped(end)));
-        }
-        let polled = {
-            let _running = Running::enter(this.lease);
-            this.body.as_mut().poll(cx)
-        };
-        match (polled, this.on_lost) {
-            (Poll::Ready(output), _) => Poll::Ready(Ok(output)),
-            (Poll::Pending, OnLost::Continue) => Poll::Pending,
-            (Poll::Pending, OnLost::Cancel) => {
-                // Asking to be woken comes before looking, or a loss between the two would be missed.
-                this.lease.hold().watch(cx);
-                match this.lease.hold().remaining() {
-                    Ok(_) => Poll::Pending,
-                    Err(end) => Poll::Ready(Err(this.stopped(end))),
-                }
-            }
-        }
-    }
-}
-
-impl<F> Driven<'_, F> {
-    fn stopped(&self, end: End) -> LockError {
-        let error = self.lease.lost_error(end);
-        tracing::error!(name = self.lease.name, %error, "guarded body was stopped");
-        error
     }
 }
