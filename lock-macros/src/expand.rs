@@ -68,8 +68,7 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //                 let lease: &Lease = &running;
 //                 { BODY }
 //             });
-//             let outcome = guard.run(body).await;
-//             outcome
+//             guard.run(body).await
 //         };
 //         guard.finish().await;
 //         match outcome {
@@ -97,10 +96,11 @@ fn expand(
         form,
     } = function;
     let outside = signature.ident.unraw().to_string();
+    let outer = body.span;
     let statements = match form {
         Form::Async => {
             params::name_wildcards(&mut signature);
-            let captures = params::captures(&signature, arguments, &body.content, |name| {
+            let captures = params::captures(&mut signature, arguments, &body.content, |name| {
                 args.keys.take(name)
             });
             let mixed = Span::mixed_site();
@@ -122,7 +122,8 @@ fn expand(
             } = *future;
             let moved = move_token.to_token_stream();
             let statements = guarded(args, &outside, output, &moved, &TokenStream::new(), &block);
-            let future = quote_spanned!(Span::mixed_site()=> async move { #statements });
+            let guarded = users_braces(block.span, statements);
+            let future = quote_spanned!(Span::mixed_site()=> async move #guarded);
             if let Some(wrapper) = wrapper {
                 quote_spanned!(Span::mixed_site()=> #before #wrapper(#future))
             } else {
@@ -130,7 +131,7 @@ fn expand(
             }
         }
     };
-    let body = braces(body.span, quote!(#(#inner_attrs)* #statements));
+    let body = users_braces(outer, quote!(#(#inner_attrs)* #statements));
     quote!(#(#attrs)* #vis #signature #body)
 }
 
@@ -175,8 +176,7 @@ fn guarded(
             let __lock_body = #krate::__private::core::pin::pin!(
                 async #moved { #anchor #captures #lease #body }
             );
-            let __lock_outcome = __lock_guard.run(__lock_body).await;
-            __lock_outcome
+            __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
         match __lock_outcome {
@@ -263,6 +263,14 @@ fn failure(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStrea
             quote_spanned!(Span::mixed_site()=> #given, #closure),
         ),
     }
+}
+
+/// A block that is the user's: with our mark on it, the compiler would take the whole function for ours, and no longer
+/// warn that it is unused or undocumented.
+fn users_braces(position: Span, content: TokenStream) -> Group {
+    let mut group = Group::new(Delimiter::Brace, content);
+    group.set_span(position);
+    group
 }
 
 /// A block with the user's position, so that errors about it point there, and with our mark, so that it follows the

@@ -11,13 +11,16 @@ use proc_macro2::{Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, FnArg, Ident, Pat, PatIdent, ReceiverKind, Result, Signature};
+use syn::{Attribute, Error, FnArg, Ident, Meta, Pat, PatIdent, ReceiverKind, Result, Signature};
 
 use crate::span::generated_at;
 
 /// A name that a parameter binds.
 struct Binding<'a> {
-    attrs: &'a [Attribute],
+    /// Which of the parameters.
+    position: usize,
+    /// Those of the parameter, and of the field in a pattern.
+    attrs: Vec<&'a Attribute>,
     name: &'a Ident,
     mutable: bool,
     /// Whether the compiler warns if it is never read.
@@ -44,7 +47,7 @@ pub(crate) fn name_wildcards(signature: &mut Signature) {
 /// The statements in front of the body. `arguments` and `body` are looked through for the names; `taken` says which
 /// names are moved away by the computation of the key.
 pub(crate) fn captures(
-    signature: &Signature,
+    signature: &mut Signature,
     arguments: &TokenStream,
     body: &TokenStream,
     taken: impl Fn(&Ident) -> bool,
@@ -54,18 +57,21 @@ pub(crate) fn captures(
     if let Some(receiver) = signature.receiver()
         && !matches!(receiver.kind, ReceiverKind::Reference(..))
     {
-        let attrs = copied(&receiver.attrs);
+        let attrs = copied(receiver.attrs.iter());
         let this = receiver.self_token;
         mentions.push(quote_spanned!(Span::mixed_site()=> #attrs let _ = &#this;));
     }
+    let mut unused = Vec::new();
     for Binding {
+        position,
         attrs,
         name,
         mutable,
         warns,
     } in bindings(signature)
     {
-        let attrs = copied(attrs);
+        let expected = attrs.iter().any(|attr| attr.path().is_ident("expect"));
+        let attrs = copied(attrs.into_iter());
         // A new binding would not be mutable, so what may be a mention must count as one.
         let in_body = mentioned(body, name, mutable);
         if !in_body && taken(name) {
@@ -79,8 +85,15 @@ pub(crate) fn captures(
         } else if in_body || mentioned(arguments, name, true) {
             mentions.push(quote_spanned!(Span::mixed_site()=> #attrs let _ = &#name;));
         } else {
-            rebindings.extend(quote_spanned!(Span::mixed_site()=> #attrs let #name = #name;));
+            let expected =
+                expected.then(|| quote_spanned!(Span::mixed_site()=> #[allow(unused_variables)]));
+            rebindings
+                .extend(quote_spanned!(Span::mixed_site()=> #attrs #expected let #name = #name;));
+            unused.push(position);
         }
+    }
+    for position in unused {
+        allow_what_is_expected(&mut signature.inputs[position]);
     }
     // What an async block took along is dropped in the order in which it mentions it, parameters in reverse.
     mentions.reverse();
@@ -99,67 +112,91 @@ pub(crate) fn check_lease(signature: &Signature, lease: &Ident) -> Result<()> {
     ))
 }
 
-/// The attributes that decide whether a parameter exists, and what the compiler says about it.
-fn copied(attrs: &[Attribute]) -> TokenStream {
-    const NAMES: [&str; 6] = ["cfg", "cfg_attr", "allow", "expect", "warn", "deny"];
+/// The attributes that decide whether a parameter exists, and what the compiler says about it. Not what it is expected to
+/// say: it says that once, where the parameter is.
+fn copied<'a>(attrs: impl Iterator<Item = &'a Attribute>) -> TokenStream {
+    const NAMES: [&str; 5] = ["cfg", "cfg_attr", "allow", "warn", "deny"];
     attrs
-        .iter()
         .filter(|attr| NAMES.iter().any(|name| attr.path().is_ident(name)))
         .map(ToTokens::to_token_stream)
         .collect()
 }
 
+/// `#[expect(unused_variables)]` on a parameter that is moved on, where the warning would now be given.
+fn allow_what_is_expected(parameter: &mut FnArg) {
+    let FnArg::Typed(parameter) = parameter else {
+        return;
+    };
+    for attr in &mut parameter.attrs {
+        if let Meta::List(list) = &mut attr.meta
+            && list.path.is_ident("expect")
+        {
+            list.path = Ident::new("allow", list.path.span()).into();
+        }
+    }
+}
+
+/// Where names in a pattern come from.
+struct Names<'a> {
+    position: usize,
+    attrs: Vec<&'a Attribute>,
+}
+
 fn bindings(signature: &Signature) -> Vec<Binding<'_>> {
     let mut found = Vec::new();
-    for input in &signature.inputs {
+    for (position, input) in signature.inputs.iter().enumerate() {
         if let FnArg::Typed(input) = input {
-            collect(&input.attrs, &input.pat, &mut found);
+            let attrs = input.attrs.iter().collect();
+            Names { position, attrs }.collect(&input.pat, &mut found);
         }
     }
     found
 }
 
-fn collect<'a>(attrs: &'a [Attribute], pattern: &'a Pat, found: &mut Vec<Binding<'a>>) {
-    match pattern {
-        Pat::Ident(binding) => {
-            let warns = !binding.ident.to_string().starts_with('_');
-            found.push(Binding {
-                attrs,
-                name: &binding.ident,
-                mutable: binding.mutability.is_some(),
-                warns,
-            });
-            if let Some((_, inner)) = &binding.subpat {
-                collect(attrs, inner, found);
+impl<'a> Names<'a> {
+    fn collect(&self, pattern: &'a Pat, found: &mut Vec<Binding<'a>>) {
+        match pattern {
+            Pat::Ident(binding) => {
+                let warns = !binding.ident.to_string().starts_with('_');
+                found.push(Binding {
+                    position: self.position,
+                    attrs: self.attrs.clone(),
+                    name: &binding.ident,
+                    mutable: binding.mutability.is_some(),
+                    warns,
+                });
+                if let Some((_, inner)) = &binding.subpat {
+                    self.collect(inner, found);
+                }
             }
+            Pat::Guard(guarded) => self.collect(&guarded.pat, found),
+            // Every case binds the same names.
+            Pat::Or(cases) => self.collect_all(cases.cases.first(), found),
+            Pat::Paren(inner) => self.collect(&inner.pat, found),
+            Pat::Reference(inner) => self.collect(&inner.pat, found),
+            Pat::Slice(slice) => self.collect_all(&slice.elems, found),
+            Pat::Struct(fields) => {
+                for field in &fields.fields {
+                    let attrs = self.attrs.iter().copied().chain(&field.attrs).collect();
+                    let names = Names { attrs, ..*self };
+                    names.collect(&field.pat, found);
+                }
+            }
+            Pat::Tuple(tuple) => self.collect_all(&tuple.elems, found),
+            Pat::TupleStruct(tuple) => self.collect_all(&tuple.elems, found),
+            Pat::Type(typed) => self.collect(&typed.pat, found),
+            _ => {}
         }
-        Pat::Guard(guarded) => collect(attrs, &guarded.pat, found),
-        // Every case binds the same names.
-        Pat::Or(cases) => cases
-            .cases
-            .first()
-            .into_iter()
-            .for_each(|case| collect(attrs, case, found)),
-        Pat::Paren(inner) => collect(attrs, &inner.pat, found),
-        Pat::Reference(inner) => collect(attrs, &inner.pat, found),
-        Pat::Slice(slice) => slice
-            .elems
-            .iter()
-            .for_each(|inner| collect(attrs, inner, found)),
-        Pat::Struct(fields) => fields
-            .fields
-            .iter()
-            .for_each(|field| collect(attrs, &field.pat, found)),
-        Pat::Tuple(tuple) => tuple
-            .elems
-            .iter()
-            .for_each(|inner| collect(attrs, inner, found)),
-        Pat::TupleStruct(tuple) => tuple
-            .elems
-            .iter()
-            .for_each(|inner| collect(attrs, inner, found)),
-        Pat::Type(typed) => collect(attrs, &typed.pat, found),
-        _ => {}
+    }
+
+    fn collect_all(
+        &self,
+        patterns: impl IntoIterator<Item = &'a Pat>,
+        found: &mut Vec<Binding<'a>>,
+    ) {
+        for pattern in patterns {
+            self.collect(pattern, found);
+        }
     }
 }
 

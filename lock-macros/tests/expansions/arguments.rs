@@ -25,8 +25,7 @@ impl Service {
                 > > { return __lock_value; } let _ = & from; let _ = & self; { self
                 .run(from). await } }
             );
-            let __lock_outcome = __lock_guard.run(__lock_body).await;
-            __lock_outcome
+            __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
         match __lock_outcome {

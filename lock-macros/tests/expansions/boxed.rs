@@ -24,8 +24,7 @@ impl Service {
                     ::lock_runtime::__private::core::option::Option::None:: < Result <
                     u64, Failure > > { return __lock_value; } { self.count(n). await } }
                 );
-                let __lock_outcome = __lock_guard.run(__lock_body).await;
-                __lock_outcome
+                __lock_guard.run(__lock_body).await
             };
             __lock_guard.finish().await;
             match __lock_outcome {

@@ -23,8 +23,7 @@ impl Service {
                 ::lock_runtime::Lease = & __lock_running; { self.store(id, held.fence()).
                 await } }
             );
-            let __lock_outcome = __lock_guard.run(__lock_body).await;
-            __lock_outcome
+            __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
         match __lock_outcome {

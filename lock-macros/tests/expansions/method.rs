@@ -29,8 +29,7 @@ impl Service {
                 #[allow(clippy::used_underscore_binding)] let _ = & _4; let _ = & tries;
                 let _ = & order; let unused = unused; { tries += 1; Ok(order.total) } }
             );
-            let __lock_outcome = __lock_guard.run(__lock_body).await;
-            __lock_outcome
+            __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
         match __lock_outcome {

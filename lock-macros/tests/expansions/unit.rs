@@ -16,8 +16,7 @@ impl Service {
                 ::lock_runtime::__private::core::option::Option::None:: < () > { return
                 __lock_value; } { write(). await } }
             );
-            let __lock_outcome = __lock_guard.run(__lock_body).await;
-            __lock_outcome
+            __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
         match __lock_outcome {
