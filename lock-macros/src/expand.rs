@@ -71,10 +71,7 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //             guard.run(body).await
 //         };
 //         guard.finish().await;
-//         match outcome {
-//             Ok(value) => value,
-//             Err(error) => fail::<Result<u64, Failure>>(name, error),
-//         }
+//         fail::<Result<u64, Failure>>(name, outcome)
 //     }
 //
 // The guard is declared first and so dropped last: whichever way the function is left, the body and the parameters are
@@ -153,7 +150,7 @@ fn guarded(
         .map_or_else(default_crate, ToTokens::to_token_stream);
     let default_name = || {
         quote_spanned! {mixed=>
-            #krate::__private::core::concat!(#krate::__private::core::module_path!(), "::", #function)
+            #krate::__private::concat!(#krate::__private::module_path!(), "::", #function)
         }
     };
     let name = args
@@ -167,22 +164,19 @@ fn guarded(
     let lease = args.options.lease.as_ref();
     let lease = lease.map(|name| lease_binding(name, &krate));
     let body = braces(body.span, body.content.clone());
-    let failure = failure(&args.options.on_busy, output, &krate);
+    let answer = answer(&args.options.on_busy, output, &krate);
     quote_spanned! {mixed=>
         let __lock_name = #name;
         let __lock_keys = #keys;
         let mut __lock_guard = #krate::__private::Guard::new(__lock_name, __lock_keys) #settings;
         let __lock_outcome = {
-            let __lock_body = #krate::__private::core::pin::pin!(
+            let __lock_body = #krate::__private::pin!(
                 async #moved { #anchor #captures #lease #body }
             );
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
-            #krate::__private::core::result::Result::Ok(__lock_value) => __lock_value,
-            #krate::__private::core::result::Result::Err(__lock_error) => #failure,
-        }
+        #answer
     }
 }
 
@@ -246,9 +240,9 @@ fn time(time: &Time, krate: &TokenStream) -> TokenStream {
     }
 }
 
-/// What a call gives back when its body did not run to its end.
-fn failure(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
-    let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_error);
+/// What a call gives back: what its body gave, or what stands for it.
+fn answer(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
+    let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_outcome);
     match on_busy {
         OnBusy::Error => output.call(krate, "fail", given),
         OnBusy::Skip => output.call(krate, "skip", given),

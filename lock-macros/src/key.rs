@@ -95,7 +95,7 @@ impl Keys {
                     let value = key.expand(krate);
                     let krate = moved_to(at, krate);
                     quote_spanned! {generated_at(at)=>
-                        #krate::__private::core::convert::Into::<#krate::__private::LockKey>::into(#value)
+                        #krate::__private::Into::<#krate::__private::LockKey>::into(#value)
                     }
                 });
                 quote_spanned!(Span::mixed_site()=> #krate::__private::Keys::all([#(#keys),*]))

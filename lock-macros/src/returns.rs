@@ -72,8 +72,8 @@ impl Output {
         let spot = generated_at(self.start);
         let fixed = quote_spanned!(spot=> return __lock_value;);
         quote_spanned! {Span::mixed_site()=>
-            if let #krate::__private::core::option::Option::Some(__lock_value) =
-                #krate::__private::core::option::Option::None::<#ty>
+            if let #krate::__private::Some(__lock_value) =
+                #krate::__private::None::<#ty>
             {
                 #fixed
             }

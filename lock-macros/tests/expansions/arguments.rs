@@ -2,12 +2,10 @@ impl Service {
     async fn transfer(self: Arc<Self>, from: u64) -> Result<impl Reply, Failure> {
         let __lock_name = "transfer";
         let __lock_keys = app::locks::__private::Keys::all([
-            app::locks::__private::core::convert::Into::<
+            app::locks::__private::Into::<
                 app::locks::__private::LockKey,
             >::into(app::locks::__private::format!("account:{from}")),
-            app::locks::__private::core::convert::Into::<
-                app::locks::__private::LockKey,
-            >::into(ACCOUNT),
+            app::locks::__private::Into::<app::locks::__private::LockKey>::into(ACCOUNT),
         ]);
         let mut __lock_guard = app::locks::__private::Guard::new(
                 __lock_name,
@@ -18,23 +16,17 @@ impl Service {
             .hold_at_least(app::locks::__private::Duration::from_millis(90000u64))
             .manager(&self.locks);
         let __lock_outcome = {
-            let __lock_body = app::locks::__private::core::pin::pin!(
-                async move { if let
-                app::locks::__private::core::option::Option::Some(__lock_value) =
-                app::locks::__private::core::option::Option::None:: < Result < _, Failure
-                > > { return __lock_value; } let _ = & from; let _ = & self; { self
-                .run(from). await } }
+            let __lock_body = app::locks::__private::pin!(
+                async move { if let app::locks::__private::Some(__lock_value) =
+                app::locks::__private::None:: < Result < _, Failure > > { return
+                __lock_value; } let _ = & from; let _ = & self; { self.run(from). await }
+                }
             );
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
-            app::locks::__private::core::result::Result::Ok(__lock_value) => __lock_value,
-            app::locks::__private::core::result::Result::Err(__lock_error) => {
-                app::locks::__private::busy_or::<
-                    Result<_, Failure>,
-                >(__lock_name, __lock_error, |busy| Err(busy.into()))
-            }
-        }
+        app::locks::__private::busy_or::<
+            Result<_, Failure>,
+        >(__lock_name, __lock_outcome, |busy| Err(busy.into()))
     }
 }

@@ -5,8 +5,8 @@ impl Service {
     ) -> Pin<Box<dyn Future<Output = Result<u64, Failure>> + Send + 'a>> {
         let n = n + 1;
         Box::pin(async move {
-            let __lock_name = ::lock_runtime::__private::core::concat!(
-                ::lock_runtime::__private::core::module_path!(), "::", "count"
+            let __lock_name = ::lock_runtime::__private::concat!(
+                ::lock_runtime::__private::module_path!(), "::", "count"
             );
             let __lock_keys = ::lock_runtime::__private::Keys::one(
                 ::lock_runtime::__private::format!("{0}", self.region),
@@ -18,25 +18,17 @@ impl Service {
                 .ttl(::lock_runtime::__private::Duration::from_millis(8000u64))
                 .wait(::lock_runtime::__private::Duration::from_millis(500u64));
             let __lock_outcome = {
-                let __lock_body = ::lock_runtime::__private::core::pin::pin!(
-                    async move { if let
-                    ::lock_runtime::__private::core::option::Option::Some(__lock_value) =
-                    ::lock_runtime::__private::core::option::Option::None:: < Result <
-                    u64, Failure > > { return __lock_value; } { self.count(n). await } }
+                let __lock_body = ::lock_runtime::__private::pin!(
+                    async move { if let ::lock_runtime::__private::Some(__lock_value) =
+                    ::lock_runtime::__private::None:: < Result < u64, Failure > > {
+                    return __lock_value; } { self.count(n). await } }
                 );
                 __lock_guard.run(__lock_body).await
             };
             __lock_guard.finish().await;
-            match __lock_outcome {
-                ::lock_runtime::__private::core::result::Result::Ok(__lock_value) => {
-                    __lock_value
-                }
-                ::lock_runtime::__private::core::result::Result::Err(__lock_error) => {
-                    ::lock_runtime::__private::busy_or::<
-                        Result<u64, Failure>,
-                    >(__lock_name, __lock_error, |_| Ok(0))
-                }
-            }
+            ::lock_runtime::__private::busy_or::<
+                Result<u64, Failure>,
+            >(__lock_name, __lock_outcome, |_| Ok(0))
         })
     }
 }

@@ -1,7 +1,7 @@
 impl Service {
     async fn write(&self, id: u64) -> Result<u64, Failure> {
-        let __lock_name = ::lock_runtime::__private::core::concat!(
-            ::lock_runtime::__private::core::module_path!(), "::", "write"
+        let __lock_name = ::lock_runtime::__private::concat!(
+            ::lock_runtime::__private::module_path!(), "::", "write"
         );
         let __lock_keys = ::lock_runtime::__private::Keys::one(id);
         let mut __lock_guard = ::lock_runtime::__private::Guard::new(
@@ -14,11 +14,10 @@ impl Service {
             .max_hold(::lock_runtime::__private::Duration::from_millis(3600000u64))
             .fenced(true);
         let __lock_outcome = {
-            let __lock_body = ::lock_runtime::__private::core::pin::pin!(
-                async move { if let
-                ::lock_runtime::__private::core::option::Option::Some(__lock_value) =
-                ::lock_runtime::__private::core::option::Option::None:: < Result < u64,
-                Failure > > { return __lock_value; } let _ = & id; let __lock_running =
+            let __lock_body = ::lock_runtime::__private::pin!(
+                async move { if let ::lock_runtime::__private::Some(__lock_value) =
+                ::lock_runtime::__private::None:: < Result < u64, Failure > > { return
+                __lock_value; } let _ = & id; let __lock_running =
                 ::lock_runtime::__private::running_lease(); let held : &
                 ::lock_runtime::Lease = & __lock_running; { self.store(id, held.fence()).
                 await } }
@@ -26,15 +25,8 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
-            ::lock_runtime::__private::core::result::Result::Ok(__lock_value) => {
-                __lock_value
-            }
-            ::lock_runtime::__private::core::result::Result::Err(__lock_error) => {
-                ::lock_runtime::__private::fail::<
-                    Result<u64, Failure>,
-                >(__lock_name, __lock_error)
-            }
-        }
+        ::lock_runtime::__private::fail::<
+            Result<u64, Failure>,
+        >(__lock_name, __lock_outcome)
     }
 }

@@ -1,7 +1,7 @@
 impl Service {
     async fn report() {
-        let __lock_name = ::lock_runtime::__private::core::concat!(
-            ::lock_runtime::__private::core::module_path!(), "::", "report"
+        let __lock_name = ::lock_runtime::__private::concat!(
+            ::lock_runtime::__private::module_path!(), "::", "report"
         );
         let __lock_keys = ::lock_runtime::__private::Keys::one("report");
         let mut __lock_guard = ::lock_runtime::__private::Guard::new(
@@ -10,22 +10,14 @@ impl Service {
             )
             .ttl(::lock_runtime::__private::Duration::from_millis(3600000u64));
         let __lock_outcome = {
-            let __lock_body = ::lock_runtime::__private::core::pin::pin!(
-                async move { if let
-                ::lock_runtime::__private::core::option::Option::Some(__lock_value) =
-                ::lock_runtime::__private::core::option::Option::None:: < () > { return
-                __lock_value; } { write(). await } }
+            let __lock_body = ::lock_runtime::__private::pin!(
+                async move { if let ::lock_runtime::__private::Some(__lock_value) =
+                ::lock_runtime::__private::None:: < () > { return __lock_value; } {
+                write(). await } }
             );
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
-            ::lock_runtime::__private::core::result::Result::Ok(__lock_value) => {
-                __lock_value
-            }
-            ::lock_runtime::__private::core::result::Result::Err(__lock_error) => {
-                ::lock_runtime::__private::skip::<()>(__lock_name, __lock_error)
-            }
-        }
+        ::lock_runtime::__private::skip::<()>(__lock_name, __lock_outcome)
     }
 }
