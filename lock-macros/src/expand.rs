@@ -71,7 +71,10 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //             guard.run(body).await
 //         };
 //         guard.finish().await;
-//         fail::<Result<u64, Failure>>(name, outcome)
+//         match outcome {
+//             Ok(value) => value,
+//             Err(error) => fail::<Result<u64, Failure>>(name, error),
+//         }
 //     }
 //
 // The guard is declared first and so dropped last: whichever way the function is left, the body and the parameters are
@@ -118,6 +121,10 @@ fn expand(
                 block,
             } = *future;
             let moved = move_token.to_token_stream();
+            let block = Braces {
+                span: block.span,
+                content: params::used(&block.content, arguments),
+            };
             let statements = guarded(args, &outside, output, &moved, &TokenStream::new(), &block);
             let guarded = users_braces(block.span, statements);
             let future = quote_spanned!(Span::mixed_site()=> async move #guarded);
@@ -164,7 +171,7 @@ fn guarded(
     let lease = args.options.lease.as_ref();
     let lease = lease.map(|name| lease_binding(name, &krate));
     let body = braces(body.span, body.content.clone());
-    let answer = answer(&args.options.on_busy, output, &krate);
+    let failure = failure(&args.options.on_busy, output, &krate);
     quote_spanned! {mixed=>
         let __lock_name = #name;
         let __lock_keys = #keys;
@@ -176,7 +183,10 @@ fn guarded(
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        #answer
+        match __lock_outcome {
+            #krate::__private::Ok(__lock_value) => __lock_value,
+            #krate::__private::Err(__lock_error) => #failure,
+        }
     }
 }
 
@@ -240,9 +250,9 @@ fn time(time: &Time, krate: &TokenStream) -> TokenStream {
     }
 }
 
-/// What a call gives back: what its body gave, or what stands for it.
-fn answer(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
-    let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_outcome);
+/// What a call gives back when its body did not run to its end.
+fn failure(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
+    let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_error);
     match on_busy {
         OnBusy::Error => output.call(krate, "fail", given),
         OnBusy::Skip => output.call(krate, "skip", given),

@@ -7,7 +7,7 @@
 //! - `let name = name;` for a name that nothing mentions: the warning about an unused variable is still given, once,
 //!   where the user wrote the parameter.
 
-use proc_macro2::{Spacing, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -98,6 +98,46 @@ pub(crate) fn captures(
     // What an async block took along is dropped in the order in which it mentions it, parameters in reverse.
     mentions.reverse();
     quote!(#(#mentions)* #rebindings)
+}
+
+/// The body of a future with a mention after every `let name = name;` whose name the arguments use. That is how
+/// `#[async_trait]` takes parameters into the future, and where the compiler would say that they are unused.
+pub(crate) fn used(body: &TokenStream, arguments: &TokenStream) -> TokenStream {
+    let mut statement = Vec::new();
+    let mut used = TokenStream::new();
+    for tree in body.clone() {
+        let ends = matches!(&tree, TokenTree::Punct(end) if end.as_char() == ';')
+            || matches!(&tree, TokenTree::Group(block) if block.delimiter() == Delimiter::Brace);
+        statement.push(tree);
+        if !ends {
+            continue;
+        }
+        let mention = taken_along(&statement)
+            .filter(|name| mentioned(arguments, name, true))
+            .map(|name| quote_spanned!(Span::mixed_site()=> let _ = &#name;));
+        used.extend(statement.drain(..));
+        used.extend(mention);
+    }
+    used.extend(statement);
+    used
+}
+
+/// The name in `let name = name;`.
+fn taken_along(statement: &[TokenTree]) -> Option<Ident> {
+    let is = |tree: &TokenTree, word: &str| tree.to_string() == word;
+    match statement {
+        [
+            ..,
+            word,
+            TokenTree::Ident(name),
+            equals,
+            TokenTree::Ident(value),
+            _,
+        ] if (is(word, "let") || is(word, "mut")) && is(equals, "=") && name == value => {
+            Some(name.clone())
+        }
+        _ => None,
+    }
 }
 
 /// The error for a lease that has the name of a parameter, which it would hide.

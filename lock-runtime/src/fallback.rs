@@ -1,4 +1,4 @@
-//! What a guarded function returns: what its body gave, or what stands for it when it did not run to its end.
+//! What a guarded function returns when its body did not run to its end.
 //!
 //! The return type decides: the attribute's expansion calls one of the three functions here, and where the type cannot
 //! report what was asked for, the trait's message says what to write instead.
@@ -113,34 +113,29 @@ impl FromOutage for axum_core::response::Response {
 
 /// `on_busy = error`
 #[must_use]
-pub fn fail<T: FromLockError>(name: &'static str, outcome: Result<T, LockError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) => T::from_lock_error(name, error),
-    }
+pub fn fail<T: FromLockError>(name: &'static str, error: LockError) -> T {
+    T::from_lock_error(name, error)
 }
 
 /// `on_busy = skip`
-pub fn skip<T: Skipped>(name: &'static str, outcome: Result<T, LockError>) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) if error.is_busy() => {
-            tracing::debug!(name, %error, "skipped");
-            T::skipped()
-        }
-        Err(error) => T::from_outage(name, error),
+pub fn skip<T: Skipped>(name: &'static str, error: LockError) -> T {
+    if error.is_busy() {
+        tracing::debug!(name, %error, "skipped");
+        T::skipped()
+    } else {
+        T::from_outage(name, error)
     }
 }
 
 /// `on_busy = <expression or closure>`
 pub fn busy_or<T: FromOutage>(
     name: &'static str,
-    outcome: Result<T, LockError>,
+    error: LockError,
     on_busy: impl FnOnce(LockError) -> T,
 ) -> T {
-    match outcome {
-        Ok(value) => value,
-        Err(error) if error.is_busy() => on_busy(error),
-        Err(error) => T::from_outage(name, error),
+    if error.is_busy() {
+        on_busy(error)
+    } else {
+        T::from_outage(name, error)
     }
 }

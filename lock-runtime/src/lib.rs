@@ -72,6 +72,7 @@ pub mod __private {
     pub use ::core::convert::Into;
     pub use ::core::option::Option::{None, Some};
     pub use ::core::pin::pin;
+    pub use ::core::result::Result::{Err, Ok};
     pub use ::core::{concat, module_path};
     pub use ::std::format;
     pub use ::std::time::Duration;

@@ -25,8 +25,13 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        app::locks::__private::busy_or::<
-            Result<_, Failure>,
-        >(__lock_name, __lock_outcome, |busy| Err(busy.into()))
+        match __lock_outcome {
+            app::locks::__private::Ok(__lock_value) => __lock_value,
+            app::locks::__private::Err(__lock_error) => {
+                app::locks::__private::busy_or::<
+                    Result<_, Failure>,
+                >(__lock_name, __lock_error, |busy| Err(busy.into()))
+            }
+        }
     }
 }

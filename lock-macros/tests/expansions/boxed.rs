@@ -26,9 +26,14 @@ impl Service {
                 __lock_guard.run(__lock_body).await
             };
             __lock_guard.finish().await;
-            ::lock_runtime::__private::busy_or::<
-                Result<u64, Failure>,
-            >(__lock_name, __lock_outcome, |_| Ok(0))
+            match __lock_outcome {
+                ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
+                ::lock_runtime::__private::Err(__lock_error) => {
+                    ::lock_runtime::__private::busy_or::<
+                        Result<u64, Failure>,
+                    >(__lock_name, __lock_error, |_| Ok(0))
+                }
+            }
         })
     }
 }

@@ -31,8 +31,13 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        ::lock_runtime::__private::fail::<
-            Result<u64, Failure>,
-        >(__lock_name, __lock_outcome)
+        match __lock_outcome {
+            ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
+            ::lock_runtime::__private::Err(__lock_error) => {
+                ::lock_runtime::__private::fail::<
+                    Result<u64, Failure>,
+                >(__lock_name, __lock_error)
+            }
+        }
     }
 }

@@ -18,6 +18,11 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        ::lock_runtime::__private::skip::<()>(__lock_name, __lock_outcome)
+        match __lock_outcome {
+            ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
+            ::lock_runtime::__private::Err(__lock_error) => {
+                ::lock_runtime::__private::skip::<()>(__lock_name, __lock_error)
+            }
+        }
     }
 }
