@@ -69,11 +69,13 @@ mod wait;
 /// For the expansion of the attribute and for our own tests only: it may change in any release.
 #[doc(hidden)]
 pub mod __private {
+    pub use ::core;
     pub use ::core::convert::Into;
     pub use ::core::option::Option::{None, Some};
     pub use ::core::pin::pin;
     pub use ::core::result::Result::{Err, Ok};
     pub use ::core::{concat, module_path};
+    pub use ::std;
     pub use ::std::format;
     pub use ::std::time::Duration;
 
