@@ -285,5 +285,28 @@ fn braces(position: Span, content: TokenStream) -> Group {
     group
 }
 
+/// Tested here because no package of the workspace may have an `unsafe` block:
+///
+/// ```
+/// use lock_runtime::{LockError, LockManager, assert_held, distributed_lock};
+///
+/// /// # Safety
+/// ///
+/// /// `value` must point to a value.
+/// #[distributed_lock(key = "unsafe", ttl = "8s", manager = LockManager::in_memory())]
+/// async unsafe fn read(value: *const u8) -> Result<u8, LockError> {
+///     assert_held();
+///     // SAFETY: the caller promises that it points to a value.
+///     Ok(unsafe { *value })
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), LockError> {
+/// // SAFETY: it points to a value.
+/// assert_eq!(unsafe { read(&8) }.await?, 8);
+/// # Ok(()) }
+/// ```
+#[cfg(doctest)]
+struct UnsafeFunctions;
+
 #[cfg(test)]
 mod tests;

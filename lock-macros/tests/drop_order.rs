@@ -1,14 +1,17 @@
 //! Locals and then parameters are dropped while the lock is held, whatever way the body ends.
 
-#![allow(clippy::large_types_passed_by_value, clippy::panic)]
+#![allow(clippy::expect_used, clippy::panic)]
 
 use std::cell::RefCell;
-use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
 
-use lock_runtime::{LockError, LockManager, assert_held, distributed_lock};
+use lock_runtime::{Lease, LockError, LockManager, distributed_lock};
 
 thread_local! {
     static EVENTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// The lease of the body that ran last: over as soon as the lock is being released.
+    static LEASE: RefCell<Option<Arc<Lease>>> = const { RefCell::new(None) };
 }
 
 fn note(event: impl Into<String>) {
@@ -24,7 +27,7 @@ struct Noted(&'static str);
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        let held = catch_unwind(assert_held).is_ok();
+        let held = LEASE.with_borrow(|lease| lease.as_ref().is_some_and(|lease| !lease.is_lost()));
         note(format!(
             "{}{}",
             self.0,
@@ -46,14 +49,31 @@ impl Service {
         how: &str,
     ) -> Result<&'static str, LockError> {
         let _local = Noted("local");
+        LEASE.set(Some(lock_runtime::__private::running_lease()));
         note(format!("body of {} {} {}", self.0.0, used.0, first.0));
         tokio::task::yield_now().await;
         match how {
             "return" => return Ok(how_it_ended("returned")),
             "panic" => panic!("on purpose"),
+            "await" => {
+                note("await 1");
+                tokio::task::yield_now().await;
+                let _later = Noted("later local");
+                note("await 2");
+                tokio::task::yield_now().await;
+                note("await 3");
+                std::future::pending().await
+            }
             _ => {}
         }
         Ok(how_it_ended("done"))
+    }
+}
+
+/// Until the event was noted: a body goes on meanwhile, whatever its lock needs to be acquired.
+async fn noted(event: &str) {
+    while EVENTS.with_borrow(|events| events.iter().all(|noted| noted != event)) {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -97,11 +117,76 @@ async fn at_a_panic() {
 }
 
 #[tokio::test]
+async fn at_a_cancellation_at_each_await() -> Result<(), LockError> {
+    let locks = LockManager::in_memory();
+    for last in 1..=3 {
+        let awaits: Vec<String> = (1..=last).map(|n| format!("await {n}")).collect();
+        tokio::select! {
+            biased;
+            () = noted(&awaits[last - 1]) => {}
+            ended = call(&locks, "await") => panic!("{ended:?}"),
+        }
+        let mut expected = vec!["body of self used first"];
+        expected.extend(awaits.iter().map(String::as_str));
+        expected.extend((last > 1).then_some("later local"));
+        expected.push("local");
+        expected.extend(PARAMETERS);
+        assert_eq!(events(), expected);
+        assert!(LEASE.take().is_some_and(|lease| lease.is_lost()));
+        // What is released in the background is free soon.
+        let request = locks.lock("k:await").ttl(Duration::from_secs(8));
+        drop(request.wait(Duration::from_secs(30)).acquire().await?);
+    }
+    Ok(())
+}
+
+#[distributed_lock(key = "k", ttl = "8s", wait = forever, manager = locks)]
+async fn waiting(
+    locks: &LockManager,
+    used: Noted,
+    _: Noted,
+    _asked: &str,
+) -> Result<(), LockError> {
+    note("body");
+    drop(used);
+    Ok(())
+}
+
+#[tokio::test]
+async fn at_a_cancellation_while_waiting_for_the_lock() -> Result<(), LockError> {
+    let locks = LockManager::in_memory();
+    let request = locks.lock("k").ttl(Duration::from_secs(60));
+    let lease = request.clone().acquire().await?;
+    let call = waiting(&locks, Noted("used"), Noted("unnamed"), "");
+    let elapsed = tokio::time::timeout(Duration::from_millis(100), call).await;
+    assert!(elapsed.is_err());
+    assert_eq!(events(), ["unnamed, not locked", "used, not locked"]);
+    lease.release().await.expect("it is held");
+    drop(request.acquire().await?);
+    Ok(())
+}
+
+#[distributed_lock(key = "k", ttl = "8s", manager = locks)]
+async fn in_part(locks: &LockManager, (_, _named): (Noted, Noted)) -> Result<(), LockError> {
+    LEASE.set(Some(lock_runtime::__private::running_lease()));
+    Ok(())
+}
+
+/// The limit that the documentation names: without a name, a part of a parameter cannot be moved into the body.
+#[tokio::test]
+async fn a_part_without_a_name_is_dropped_after_the_release() -> Result<(), LockError> {
+    let locks = LockManager::in_memory();
+    in_part(&locks, (Noted("unnamed part"), Noted("named"))).await?;
+    assert_eq!(events(), ["named", "unnamed part, not locked"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_busy_lock_drops_the_parameters_and_never_polls_the_body() -> Result<(), LockError> {
     let locks = LockManager::in_memory();
     let lease = locks
         .lock("k:busy")
-        .ttl(std::time::Duration::from_secs(8))
+        .ttl(Duration::from_secs(8))
         .acquire()
         .await?;
     let refused = call(&locks, "busy").await.unwrap_err();
@@ -114,26 +199,4 @@ async fn a_busy_lock_drops_the_parameters_and_never_polls_the_body() -> Result<(
     assert_eq!(dropped, expected);
     drop(lease);
     Ok(())
-}
-
-#[distributed_lock(key = "large", ttl = "8s", manager = locks)]
-async fn large(locks: &LockManager, bytes: [u8; 4096]) -> Result<u8, LockError> {
-    tokio::task::yield_now().await;
-    Ok(bytes[0])
-}
-
-async fn large_without_lock(_locks: &LockManager, bytes: [u8; 4096]) -> Result<u8, LockError> {
-    tokio::task::yield_now().await;
-    Ok(bytes[0])
-}
-
-#[test]
-fn a_large_parameter_is_not_stored_once_more() {
-    let locks = LockManager::in_memory();
-    let guarded = size_of_val(&large(&locks, [0; 4096]));
-    let plain = size_of_val(&large_without_lock(&locks, [0; 4096]));
-    assert!(
-        guarded < plain + 4096,
-        "{guarded} bytes, and {plain} without the lock"
-    );
 }
