@@ -62,7 +62,7 @@ impl Service {
                 note("await 2");
                 tokio::task::yield_now().await;
                 note("await 3");
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             _ => {}
         }
