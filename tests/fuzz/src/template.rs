@@ -76,14 +76,22 @@ pub(crate) fn wild(dice: &mut Dice) -> Template {
     for _ in 0..=dice.below(2) {
         text.push_str(&literal(dice));
         text.push_str(&brace(dice));
-        let spec = dice.text("<^>+-#0123456789.*?xXobeEp wé{}:$", 6);
+        let mut spec = dice.text("<^>+-#0123456789.*?xXobeEp wé{}:$", 6);
+        if spec.contains('{') {
+            // It could become a name, and of those only a few are parameters.
+            spec.retain(|c| !c.is_alphabetic());
+        }
+        if spec.matches(|c: char| c.is_ascii_digit()).count() > 4 {
+            // What is too long for a width, `format!` says itself, at the place.
+            spec.clear();
+        }
         // Any other name before a `$` would have to be a parameter.
         let spec = spec.replace('$', dice.pick(&["", "width$", ".width$", "3$"]));
         // Two colons would be a path, of which `format!` knows nothing.
         let spec = spec.trim_start_matches(':');
         text.extend(["{any:", spec, "}"]);
         if dice.one_in(4) {
-            text.push_str(&dice.text("{}a:", 3));
+            text.push_str(&dice.text("{}:", 3));
         }
     }
     Template {
