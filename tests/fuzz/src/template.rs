@@ -85,8 +85,15 @@ pub(crate) fn wild(dice: &mut Dice) -> Template {
             // What is too long for a width, `format!` says itself, at the place.
             spec.clear();
         }
-        // Any other name before a `$` would have to be a parameter.
-        let spec = spec.replace('$', dice.pick(&["", "width$", ".width$", "3$"]));
+        let spec = match spec.split_once('$') {
+            // Any other name before a `$` would have to be a parameter.
+            Some((before, after)) => {
+                let before = before.trim_end_matches(char::is_alphanumeric);
+                let count = dice.pick(&["width$", ".width$", "3$"]);
+                [before, count, &after.replace('$', "")].concat()
+            }
+            None => spec,
+        };
         // Two colons would be a path, of which `format!` knows nothing.
         let spec = spec.trim_start_matches(':');
         text.extend(["{any:", spec, "}"]);
@@ -140,7 +147,7 @@ fn spec(dice: &mut Dice, numeric: bool) -> String {
 /// The text as a string literal, escaped or raw.
 fn source(dice: &mut Dice, text: &str) -> String {
     if dice.one_in(3) {
-        return format!("r##\"{text}\"##");
+        return format!("r####\"{text}\"####");
     }
     format!("{text:?}")
 }
