@@ -81,8 +81,8 @@ pub(crate) fn wild(dice: &mut Dice) -> Template {
             // It could become a name, and of those only a few are parameters.
             spec.retain(|c| !c.is_alphabetic());
         }
-        if spec.matches(|c: char| c.is_ascii_digit()).count() > 4 {
-            // What is too long for a width, `format!` says itself, at the place.
+        if spec.matches(|c: char| c.is_ascii_digit()).count() > 2 {
+            // A wider key than a key may be.
             spec.clear();
         }
         let spec = match spec.split_once('$') {
