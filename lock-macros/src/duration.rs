@@ -51,6 +51,9 @@ fn read(text: &str) -> Result<Duration, String> {
 
 /// Why `unit` cannot stand where it stands.
 fn unusable_unit(text: &str, number: &str, unit: &str) -> String {
+    if unit.is_empty() && number == text {
+        return format!("`{text}` has no unit: write `{text}s` for seconds");
+    }
     if unit.is_empty() {
         return format!("`{text}` has no unit after {number}");
     }
@@ -104,7 +107,7 @@ mod tests {
         let table = [
             ("", "empty"),
             ("  ", "empty"),
-            ("8", "no unit after 8"),
+            ("8", "no unit: write `8s`"),
             ("1m30", "no unit after 30"),
             ("s", "no number before `s`"),
             ("-1s", "negative"),

@@ -2,48 +2,53 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Error;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use crate::args::{Args, OnBusy, OnLost, Time, Wait};
+use crate::args::{Args, Mistakes, OnBusy, OnLost, Time, Wait};
 use crate::item::{Braces, Form, Function, Future};
 use crate::params;
+use crate::refused::without_lock;
 use crate::returns::Output;
 use crate::span::{generated_at, moved_to};
 
-/// The whole attribute. Where something is wrong, the item follows the errors unchanged, so that nothing else in the
-/// file breaks and editors keep completing.
+/// The whole attribute. Where something is wrong, the item follows the errors without its lock, so that nothing else in
+/// the file breaks and editors keep completing.
 pub(crate) fn attribute(arguments: &TokenStream, item: &TokenStream) -> TokenStream {
-    match guard(arguments, item.clone()) {
-        Ok(expanded) => expanded,
-        Err(errors) => {
-            let errors = errors.into_compile_error();
+    let function: Function = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            let error = error.into_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    match guard(arguments, &function) {
+        Ok((args, output)) => expand(&args, arguments, function, &output),
+        Err(mistakes) => {
+            let errors = mistakes.errors.to_compile_error();
+            let item = without_lock(item, function, arguments, &mistakes);
             quote!(#errors #item)
         }
     }
 }
 
-fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Error> {
-    let function: Function = syn::parse2(item)?;
-    let args = Args::parse(arguments.clone());
+fn guard(arguments: &TokenStream, function: &Function) -> Result<(Args, Output), Mistakes> {
+    let signature = &function.signature;
+    let args = Args::parse(arguments.clone(), signature.fn_token.span);
     let on_busy = args
         .as_ref()
         .map_or(&OnBusy::Skip, |args| &args.options.on_busy);
-    let output = Output::new(&function.signature, &function.form, on_busy);
-    let args = args.and_then(|args| {
-        if let Some(lease) = &args.options.lease {
-            params::check_lease(&function.signature, lease)?;
-        }
-        Ok(args)
-    });
-    match (output, args) {
-        (Ok(output), Ok(args)) => Ok(expand(&args, arguments, function, &output)),
-        (Err(mut errors), Err(more)) => {
-            errors.combine(more);
-            Err(errors)
-        }
-        (Err(errors), Ok(_)) | (Ok(_), Err(errors)) => Err(errors),
+    let output = Output::new(signature, &function.form, on_busy);
+    let lease = match &args {
+        Ok(args) => &args.options.lease,
+        Err(mistakes) => &mistakes.lease,
+    };
+    let lease = lease
+        .as_ref()
+        .map_or(Ok(()), |lease| params::check_lease(signature, lease));
+    match (args, output, lease) {
+        (Ok(args), Ok(output), Ok(())) => Ok((args, output)),
+        (args, output, lease) => Err(Mistakes::of(args, [output.err(), lease.err()])),
     }
 }
 
@@ -54,7 +59,7 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 // Output:
 //     async fn pay(&self, order: Order, _2: Permit) -> Result<u64, Failure> {
 //         let name = concat!(module_path!(), "::", "pay");
-//         let keys = Keys::one(format!("order:{0}", order.id));
+//         let keys = Keys::one(IntoKey::into_key(format!("order:{0}", order.id)));
 //         let mut guard = Guard::new(name, keys).ttl(Duration::from_millis(8000));
 //         let outcome = {
 //             let body = pin!(async move {
@@ -71,10 +76,10 @@ fn guard(arguments: &TokenStream, item: TokenStream) -> Result<TokenStream, Erro
 //             guard.run(body).await
 //         };
 //         guard.finish().await;
-//         match outcome {
+//         return match outcome {
 //             Ok(value) => value,
-//             Err(error) => fail::<Result<u64, Failure>>(name, error),
-//         }
+//             Err(error) => <Result<u64, Failure> as FromLockError>::fail(name, error),
+//         };
 //     }
 //
 // The guard is declared first and so dropped last: whichever way the function is left, the body and the parameters are
@@ -103,15 +108,17 @@ fn expand(
             let captures = params::captures(&mut signature, arguments, &body.content, |name| {
                 args.keys.take(name)
             });
-            let mixed = Span::mixed_site();
-            guarded(
-                args,
-                &outside,
-                output,
-                &quote_spanned!(mixed=> move),
-                &captures,
-                &body,
-            )
+            // A part that is assigned last and read by a `Drop` only is never read for the compiler, once the parameter
+            // is a captured one.
+            let quiet = params::assigns_to_part(&signature, &body.content)
+                .then(|| quote_spanned!(Span::mixed_site()=> #[allow(unused_assignments)]));
+            let inside = Inside {
+                quiet,
+                moved: quote_spanned!(generated_at(body.span)=> move),
+                captures,
+                body: &body,
+            };
+            guarded(args, &outside, output, &inside)
         }
         Form::Future(future) => {
             let Future {
@@ -120,16 +127,23 @@ fn expand(
                 move_token,
                 block,
             } = *future;
-            let moved = move_token.to_token_stream();
             let block = Braces {
                 span: block.span,
                 content: params::used(&block.content, arguments),
+                unfinished: None,
             };
-            let statements = guarded(args, &outside, output, &moved, &TokenStream::new(), &block);
+            let inside = Inside {
+                quiet: None,
+                moved: move_token.to_token_stream(),
+                captures: TokenStream::new(),
+                body: &block,
+            };
+            let statements = guarded(args, &outside, output, &inside);
             let guarded = users_braces(block.span, statements);
-            let future = quote_spanned!(Span::mixed_site()=> async move #guarded);
+            let at = generated_at(block.span);
+            let future = quote_spanned!(at=> async move #guarded);
             if let Some(wrapper) = wrapper {
-                quote_spanned!(Span::mixed_site()=> #before #wrapper(#future))
+                quote_spanned!(at=> #before #wrapper(#future))
             } else {
                 quote!(#before #future)
             }
@@ -139,15 +153,23 @@ fn expand(
     quote!(#(#attrs)* #vis #signature #body)
 }
 
-/// The statements that run `body` under the lock.
-fn guarded(
-    args: &Args,
-    function: &str,
-    output: &Output,
-    moved: &TokenStream,
-    captures: &TokenStream,
-    body: &Braces,
-) -> TokenStream {
+/// What runs under the lock.
+struct Inside<'a> {
+    /// Lints that would be wrong about it.
+    quiet: Option<TokenStream>,
+    moved: TokenStream,
+    captures: TokenStream,
+    body: &'a Braces,
+}
+
+/// The statements that run the body under the lock.
+fn guarded(args: &Args, function: &str, output: &Output, inside: &Inside<'_>) -> TokenStream {
+    let Inside {
+        quiet,
+        moved,
+        captures,
+        body,
+    } = inside;
     let mixed = Span::mixed_site();
     let default_crate = || quote_spanned!(mixed=> ::lock_runtime);
     let krate = args
@@ -170,23 +192,28 @@ fn guarded(
     let anchor = output.anchor(&krate);
     let lease = args.options.lease.as_ref();
     let lease = lease.map(|name| lease_binding(name, &krate));
-    let body = braces(body.span, body.content.clone());
+    // A parameter that was moved away before is missed by the body, and that is where it is said.
+    let at = generated_at(body.span);
+    let body = body
+        .unfinished
+        .clone()
+        .unwrap_or_else(|| braces(body.span, body.content.clone()));
+    let body = quote_spanned!(at=> async #moved { #anchor #captures #lease #body });
     let failure = failure(&args.options.on_busy, output, &krate);
     quote_spanned! {mixed=>
         let __lock_name = #name;
         let __lock_keys = #keys;
         let mut __lock_guard = #krate::__private::Guard::new(__lock_name, __lock_keys) #settings;
         let __lock_outcome = {
-            let __lock_body = #krate::__private::pin!(
-                async #moved { #anchor #captures #lease #body }
-            );
+            #quiet
+            let __lock_body = #krate::__private::pin!(#body);
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
+        return match __lock_outcome {
             #krate::__private::Ok(__lock_value) => __lock_value,
             #krate::__private::Err(__lock_error) => #failure,
-        }
+        };
     }
 }
 
@@ -234,7 +261,7 @@ fn settings(args: &Args, krate: &TokenStream) -> TokenStream {
         set(
             "manager",
             manager.span(),
-            quote_spanned!(Span::mixed_site()=> &#manager),
+            quote_spanned!(generated_at(manager.span())=> &#manager),
         );
     }
     settings
@@ -254,16 +281,16 @@ fn time(time: &Time, krate: &TokenStream) -> TokenStream {
 fn failure(on_busy: &OnBusy, output: &Output, krate: &TokenStream) -> TokenStream {
     let given = quote_spanned!(Span::mixed_site()=> __lock_name, __lock_error);
     match on_busy {
-        OnBusy::Error => output.call(krate, "fail", given),
-        OnBusy::Skip => output.call(krate, "skip", given),
+        OnBusy::Error => output.call(krate, ("FromLockError", "fail"), given),
+        OnBusy::Skip => output.call(krate, ("Skipped", "skip"), given),
         OnBusy::Value(value) => output.call(
             krate,
-            "busy_or",
+            ("FromOutage", "busy_or"),
             quote_spanned!(Span::mixed_site()=> #given, |_| #value),
         ),
         OnBusy::Closure(closure) => output.call(
             krate,
-            "busy_or",
+            ("FromOutage", "busy_or"),
             quote_spanned!(Span::mixed_site()=> #given, #closure),
         ),
     }

@@ -3,7 +3,7 @@
 //! The signature is parsed and the body is kept as tokens: a body that is half written, as it is in an editor, still
 //! expands. Only a function that is not `async` has its body parsed, to find the future that it gives back.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
@@ -29,6 +29,9 @@ pub(crate) struct Function {
 pub(crate) struct Braces {
     pub(crate) span: Span,
     pub(crate) content: TokenStream,
+    /// The user's own token, where the body ends with a dot that waits for a name. The compiler has complained of it
+    /// before the attribute was expanded, and only at the same closing brace it does not do so again.
+    pub(crate) unfinished: Option<Group>,
 }
 
 /// Where in the function the code is that runs under the lock.
@@ -125,9 +128,11 @@ fn not_async(signature: &Signature) -> Error {
 }
 
 fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
+    // Not there when a macro has put the body into an invisible group.
+    let written = input.fork().parse::<Group>().ok();
     let (span, content) = input.step(|cursor| {
         cursor
-            .group(proc_macro2::Delimiter::Brace)
+            .group(Delimiter::Brace)
             .map(|(content, span, rest)| ((span.join(), content.token_stream()), rest))
             .ok_or_else(|| cursor.error("expected the body of the function"))
     })?;
@@ -135,7 +140,24 @@ fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
     let (inner_attrs, content) = split
         .parse2(content.clone())
         .unwrap_or((Vec::new(), content));
-    Ok((inner_attrs, Braces { span, content }))
+    let braces = Braces {
+        span,
+        unfinished: written.filter(|_| ends_with_dot(&content)),
+        content,
+    };
+    Ok((inner_attrs, braces))
+}
+
+/// Whether the last token is the dot before a field or method, and not part of a range.
+fn ends_with_dot(body: &TokenStream) -> bool {
+    let dots = body
+        .clone()
+        .into_iter()
+        .fold(0_usize, |dots, tree| match tree {
+            TokenTree::Punct(punct) if punct.as_char() == '.' => dots + 1,
+            _ => 0,
+        });
+    dots == 1
 }
 
 fn future(body: &TokenStream) -> Option<Future> {
@@ -168,6 +190,7 @@ fn future(body: &TokenStream) -> Option<Future> {
         block: Braces {
             span: span.join(),
             content: quote!(#(#stmts)*),
+            unfinished: None,
         },
     })
 }

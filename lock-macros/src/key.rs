@@ -3,6 +3,7 @@
 //! A template is `format!` syntax. One that `format!` understands is handed on untouched, so that the compiler's own
 //! messages point inside the literal. Placeholders that go further (`{order.id}`) become positional arguments.
 
+mod literal;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Member, Result};
 
 use crate::span::{generated_at, moved_to};
 
-use self::template::{Piece, split};
+use self::template::{Fault, Piece, split};
 
 /// What `key` or `keys` asked for.
 pub(crate) enum Keys {
@@ -30,8 +31,11 @@ pub(crate) enum Key {
     Text(LitStr),
     /// A format string and its positional arguments.
     Format(LitStr, Vec<TokenStream>),
+    /// A format string that `format!` refuses, and our words for it. The compiler says it inside the literal, where we
+    /// cannot point to; so it is ours to say only next to other mistakes, with which nothing is expanded.
+    Refused(LitStr, Error),
     /// Anything else that is `Into<LockKey>`.
-    Expr(Expr),
+    Expr(Box<Expr>),
 }
 
 impl Keys {
@@ -52,7 +56,7 @@ impl Keys {
         if list.elems.is_empty() {
             return Err(Error::new_spanned(
                 list,
-                "`keys` is empty: there is nothing to lock",
+                "`keys` is empty: name what is locked, as in `keys = [\"account:{from}\", \"account:{to}\"]`",
             ));
         }
         let mut keys = Vec::new();
@@ -70,10 +74,25 @@ impl Keys {
         }
     }
 
+    /// The mistakes that are left to the compiler.
+    pub(crate) fn faults(&self) -> Option<Error> {
+        let keys = match self {
+            Self::One(key) => std::slice::from_ref(key),
+            Self::All(keys) => keys,
+        };
+        let faults = keys.iter().filter_map(|key| match key {
+            Key::Refused(_, fault) => Some(fault.clone()),
+            _ => None,
+        });
+        faults.reduce(|mut all, fault| {
+            all.combine(fault);
+            all
+        })
+    }
+
     /// Whether `name` itself is a key, so that computing the keys moves it.
     pub(crate) fn take(&self, name: &Ident) -> bool {
-        let is_name =
-            |key: &Key| matches!(key, Key::Expr(Expr::Path(path)) if path.path.is_ident(name));
+        let is_name = |key: &Key| matches!(key, Key::Expr(value) if is_path(value, name));
         match self {
             Self::One(key) => is_name(key),
             Self::All(keys) => keys.iter().any(is_name),
@@ -87,7 +106,9 @@ impl Keys {
                 let at = key.position();
                 let value = key.expand(krate);
                 let krate = moved_to(at, krate);
-                quote_spanned!(generated_at(at)=> #krate::__private::Keys::one(#value))
+                quote_spanned! {generated_at(at)=>
+                    #krate::__private::Keys::one(#krate::__private::IntoKey::into_key(#value))
+                }
             }
             Self::All(keys) => {
                 let keys = keys.iter().map(|key| {
@@ -95,7 +116,7 @@ impl Keys {
                     let value = key.expand(krate);
                     let krate = moved_to(at, krate);
                     quote_spanned! {generated_at(at)=>
-                        #krate::__private::Into::<#krate::__private::LockKey>::into(#value)
+                        #krate::__private::IntoKey::into_key(#value)
                     }
                 });
                 quote_spanned!(Span::mixed_site()=> #krate::__private::Keys::all([#(#keys),*]))
@@ -111,14 +132,16 @@ impl Key {
                 lit: Lit::Str(literal),
                 ..
             }) => template(literal),
-            value => Ok(Self::Expr(value)),
+            value => Ok(Self::Expr(Box::new(value))),
         }
     }
 
     /// Where it was written: that is where a wrong type is reported.
     fn position(&self) -> Span {
         match self {
-            Self::Text(literal) | Self::Format(literal, _) => literal.span(),
+            Self::Text(literal) | Self::Format(literal, _) | Self::Refused(literal, _) => {
+                literal.span()
+            }
             Self::Expr(value) => value.span(),
         }
     }
@@ -129,9 +152,16 @@ impl Key {
             Self::Format(literal, arguments) => {
                 quote_spanned!(Span::mixed_site()=> #krate::__private::format!(#literal #(, #arguments)*))
             }
+            Self::Refused(literal, _) => {
+                quote_spanned!(Span::mixed_site()=> #krate::__private::format!(#literal))
+            }
             Self::Expr(value) => value.to_token_stream(),
         }
     }
+}
+
+fn is_path(value: &Expr, name: &Ident) -> bool {
+    matches!(value, Expr::Path(path) if path.path.is_ident(name))
 }
 
 /// What a macro put into an invisible group, without the group.
@@ -150,7 +180,10 @@ fn template(literal: LitStr) -> Result<Key> {
             "the key is empty: name what is locked, as in \"order:{id}\"",
         ));
     }
-    let pieces = split(&text).map_err(|problem| Error::new(literal.span(), problem))?;
+    let pieces = match split(&text) {
+        Ok(pieces) => pieces,
+        Err(fault) => return refused(literal, &text, &fault),
+    };
     if let Some(text) = plain(&pieces) {
         return Ok(Key::Text(LitStr::new(&text, literal.span())));
     }
@@ -165,7 +198,7 @@ fn template(literal: LitStr) -> Result<Key> {
                     rebuilt.push_str(value);
                 } else {
                     rebuilt.push_str(&arguments.len().to_string());
-                    arguments.push(placeholder(value, literal.span())?);
+                    arguments.push(placeholder(value, literal::part(&literal, &text, value))?);
                 }
                 rebuilt.push_str(spec);
                 rebuilt.push('}');
@@ -178,6 +211,20 @@ fn template(literal: LitStr) -> Result<Key> {
         LitStr::new(&rebuilt, literal.span())
     };
     Ok(Key::Format(format, arguments))
+}
+
+/// A template that cannot be taken apart.
+fn refused(literal: LitStr, text: &str, fault: &Fault<'_>) -> Result<Key> {
+    let error = Error::new(literal::part(&literal, text, fault.at), &fault.problem);
+    let names = &mut fault.before.iter().filter_map(|piece| match piece {
+        Piece::Place { value, .. } => Some(*value),
+        Piece::Text(_) => None,
+    });
+    if fault.is_for_format && names.chain(fault.value).all(captured_by_format) {
+        Ok(Key::Refused(literal, error))
+    } else {
+        Err(error)
+    }
 }
 
 /// The text of a template that has no placeholder.

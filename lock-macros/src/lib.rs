@@ -6,6 +6,9 @@ mod expand;
 mod item;
 mod key;
 mod params;
+#[cfg(test)]
+mod positions;
+mod refused;
 mod returns;
 mod span;
 
@@ -38,22 +41,70 @@ use proc_macro::TokenStream;
 ///
 /// On `async fn`: free functions, methods, and methods in traits that have a body. Also on a function that ends in
 /// `async move { … }` or `Box::pin(async move { … })`, which is what `#[async_trait]` leaves; there the key may use
-/// `self` and parameters with a plain name.
+/// `self` and parameters with a plain name. Not on an `impl` block, a trait or a module: on each function in it.
 ///
-/// Attributes are expanded from the top, and the first one ends up innermost. So `#[distributed_lock]` goes above
-/// `#[tokio::test]`, and of two `#[distributed_lock]` on one function the lower one is acquired first.
+/// Attributes are expanded from the top, and the first one ends up innermost:
 ///
-/// # What to know
+/// | with | write `#[distributed_lock]` |
+/// |---|---|
+/// | `#[tokio::test]`, `#[tokio::main]` | above: below it, the function is not async any more |
+/// | `#[async_trait]` on the `impl` or trait | on the methods in it |
+/// | `#[tracing::instrument]` | above, and its span covers the waiting too; below, and it covers the body |
+/// | another `#[distributed_lock]` | the lower one is acquired first and released last |
+/// | documentation, `#[must_use]`, `#[cfg]`, lints | anywhere |
+///
+/// ```
+/// use lock_runtime::{LockError, LockManager, distributed_lock};
+///
+/// #[distributed_lock(key = "migrate", ttl = "30s", manager = LockManager::in_memory())]
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// # What it may return
+///
+/// A lock can be refused, so the function must be able to say that its body has not run:
+///
+/// | `on_busy` | return type |
+/// |---|---|
+/// | `error` | `Result<_, E>` where `E: From<LockError>` |
+/// | `skip` | `()`, `Option<_>`, and with such an `E` `Result<(), E>` and `Result<Option<_>, E>` |
+/// | an expression | `()`, `Option<_>`, `Result<_, E>` |
+///
+/// `LockError` itself, `io::Error`, `anyhow::Error` and `Box<dyn Error>` are such an `E`. Aliases and `impl Trait` count as
+/// what they stand for. With the feature `axum` a `Response` can say it too.
+///
+/// # What is checked when
+///
+/// What the attribute says is checked when compiling: names and forms of the arguments, text for durations, placeholders,
+/// and what contradicts what, such as a `max_hold` under the `ttl`. All mistakes of one attribute are reported at once, and
+/// the function stays there for its callers.
+///
+/// What only run time knows is checked before anything is sent to a node, and gives `LockError::InvalidTtl`: a `ttl` or
+/// `hold_at_least` above the manager's `max_ttl`, and the same contradictions where one side is an expression.
+/// `LockError::InvalidKey` is a key that came out empty, or longer than `LockKey::MAX_LEN`.
+///
+/// # Limits
 ///
 /// - `key = id` moves `id` into the key, unless it is `Copy`. Where the body needs it too, write `key = &id` or the
 ///   template `key = "{id}"`.
 /// - `on_busy` sees those parameters only that are `Copy` or shared references. The others have been moved into the body
 ///   by then, and dropped.
+/// - A template joins its parts as they are: `"{a}:{b}"` gives one key for `("x:y", "z")` and `("x", "y:z")`. Put what may
+///   contain the separator last, or show it with `{a:?}`.
+/// - A function that calls itself with the same key asks for a lock that it holds, and gets `LockError::AlreadyHeld`.
 /// - What a pattern leaves without a name, as in `Foo(_, x)`, is dropped after the lock is released. A parameter that is
 ///   `_` as a whole is dropped before.
-/// - A function that calls itself with the same key asks for a lock that it holds.
+/// - Under `#[async_trait]` a key cannot use what a pattern binds, as in `Path(id): Path<u64>`.
 /// - Every guarded function adds to the depth of a future's type: about 15 that await one another fit under the default
 ///   `recursion_limit`.
+/// - The body follows edition 2024 in when the temporaries of its last expression are dropped, in a crate of any edition.
+/// - `clippy::unused_async` does not see that a guarded body awaits nothing, and a parameter that is overwritten before it
+///   is read is not reported. In a function that assigns to a part of a parameter that it owns, `unused_assignments` is off.
+/// - What is wrong with `{id}` is reported inside the template. What is wrong with `{order.id}` is reported at the whole
+///   template, as stable compilers let no macro point into a literal.
 ///
 /// # `key`
 ///
@@ -101,7 +152,8 @@ use proc_macro::TokenStream;
 /// # `ttl`
 ///
 /// How long the lock lives if its holder dies: text that is checked when compiling, in whole numbers of `h`, `m`, `s`
-/// and `ms` (`"500ms"`, `"30s"`, `"1m30s"`), or an expression of the type `Duration`. Required.
+/// and `ms` (`"500ms"`, `"30s"`, `"1m30s"`), or an expression of the type `Duration`. Required. At most the manager's
+/// `max_ttl`, one minute unless its builder says otherwise, and at least `3ms`, as clocks may drift by two.
 ///
 /// ```
 /// use std::time::Duration;
@@ -217,8 +269,9 @@ use proc_macro::TokenStream;
 ///
 /// # `max_hold`
 ///
-/// The end of the whole hold, renewals included: text or an expression as for `ttl`, and not shorter than `ttl`. Then the
-/// lease is lost, and [`on_lost`](#on_lost) says what becomes of the body. By default a lease is renewed for as long as
+/// The end of the whole hold, renewals included: text or an expression as for `ttl`, and not shorter than `ttl` nor than
+/// `hold_at_least`. It bounds the renewals, so it does not go with `extend = false`. Then the lease is lost, and
+/// [`on_lost`](#on_lost) says what becomes of the body. By default a lease is renewed for as long as
 /// the body runs: a body that hangs keeps everybody else out.
 ///
 /// A long job has a short `ttl`, so that another replica takes over soon when this one dies, and a `max_hold` of what it
@@ -244,7 +297,8 @@ use proc_macro::TokenStream;
 /// # `hold_at_least`
 ///
 /// Keeps the lock this long from its acquisition, also when the body ends sooner. A job on a schedule must outlast the
-/// difference between the clocks of the replicas, or the next replica finds the lock free and runs the job again.
+/// difference between the clocks of the replicas, or the next replica finds the lock free and runs the job again. At most
+/// the manager's `max_ttl`.
 ///
 /// ```
 /// use lock_runtime::distributed_lock;
@@ -343,6 +397,8 @@ use proc_macro::TokenStream;
 /// #[app::locks::distributed_lock(key = "tick", ttl = "8s", on_busy = skip, crate = app::locks)]
 /// async fn tick() {}
 /// ```
+///
+#[doc = include_str!("../docs/recipes.md")]
 #[proc_macro_attribute]
 pub fn distributed_lock(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::attribute(&arguments.into(), &item.into()).into()

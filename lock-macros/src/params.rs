@@ -100,6 +100,78 @@ pub(crate) fn captures(
     quote!(#(#mentions)* #rebindings)
 }
 
+/// Uses the parameters that `arguments` mention and `body` does not.
+pub(crate) fn only_in(
+    arguments: &TokenStream,
+    signature: &Signature,
+    body: &TokenStream,
+) -> TokenStream {
+    bindings(signature)
+        .into_iter()
+        .filter(|binding| binding.warns)
+        .filter(|binding| mentioned(arguments, binding.name, true))
+        .filter(|binding| !mentioned(body, binding.name, true))
+        .map(|Binding { attrs, name, .. }| {
+            let attrs = copied(attrs.into_iter());
+            quote_spanned!(Span::mixed_site()=> #attrs let _ = &#name;)
+        })
+        .collect()
+}
+
+/// Whether `body` assigns to a part of a parameter that it owns, as in `order.paid = true`.
+pub(crate) fn assigns_to_part(signature: &Signature, body: &TokenStream) -> bool {
+    let this = signature
+        .receiver()
+        .filter(|receiver| receiver.mutability.is_some())
+        .map(|receiver| Ident::from(receiver.self_token));
+    let bindings = bindings(signature);
+    let mut owned: Vec<&Ident> = this.iter().collect();
+    owned.extend(bindings.iter().filter(|b| b.mutable).map(|b| b.name));
+    !owned.is_empty() && has_assignment(body.clone(), &owned)
+}
+
+fn has_assignment(tokens: TokenStream, names: &[&Ident]) -> bool {
+    let mut trees = tokens.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let found = match tree {
+            TokenTree::Group(group) => has_assignment(group.stream(), names),
+            TokenTree::Ident(ident) if names.contains(&&ident) => {
+                let mut is_part = false;
+                while let Some(TokenTree::Punct(dot)) = trees.peek()
+                    && dot.as_char() == '.'
+                {
+                    trees.next();
+                    is_part = matches!(
+                        trees.next(),
+                        Some(TokenTree::Ident(_) | TokenTree::Literal(_))
+                    );
+                }
+                is_part && is_assignment(trees.clone())
+            }
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether `=`, or an operator with `=` such as `+=`, comes first.
+fn is_assignment(trees: impl Iterator<Item = TokenTree>) -> bool {
+    let mut operator = String::new();
+    for tree in trees.take(3) {
+        let TokenTree::Punct(punct) = tree else { break };
+        operator.push(punct.as_char());
+        if punct.spacing() == Spacing::Alone {
+            break;
+        }
+    }
+    let compound = ["+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "<<=", ">>="];
+    compound.iter().any(|known| operator.starts_with(known))
+        || (operator.starts_with('=') && !operator.starts_with("==") && !operator.starts_with("=>"))
+}
+
 /// The body of a future with a mention after every `let name = name;` whose name the arguments use. That is how
 /// `#[async_trait]` takes parameters into the future, and where the compiler would say that they are unused.
 pub(crate) fn used(body: &TokenStream, arguments: &TokenStream) -> TokenStream {

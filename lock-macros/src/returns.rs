@@ -48,7 +48,8 @@ impl Output {
                 return Err(Error::new_spanned(
                     never,
                     format!(
-                        "`{name}` never returns, so it could never release its lock, nor report that it is busy"
+                        "`{name}` never returns, so it could never release its lock, nor report that it is busy: put \
+                         `#[distributed_lock]` on what it calls again and again"
                     ),
                 ));
             }
@@ -80,26 +81,32 @@ impl Output {
         }
     }
 
-    /// A call of a function of the runtime that gives this type, written so that an unmet bound is reported here.
+    /// A call of a function of one of the runtime's traits that gives this type, written so that a type without the
+    /// trait is reported here, and not a bound of ours that it does not meet.
     pub(crate) fn call(
         &self,
         krate: &TokenStream,
-        function: &str,
+        (owner, function): (&str, &str),
         arguments: TokenStream,
     ) -> TokenStream {
         let start = generated_at(self.start);
         let end = generated_at(self.end);
-        let krate = moved_to(self.start, krate);
+        let owner = Ident::new(owner, end);
         let function = Ident::new(function, end);
-        let ty = match &self.ty {
-            // Known only by inference: then the whole return type is the place to point at.
-            Type::Infer(_) => TokenStream::new(),
-            ty => quote_spanned!(end=> ::<#ty>),
-        };
         let mut arguments = Group::new(Delimiter::Parenthesis, arguments);
         arguments.set_span(end);
-        let path = quote_spanned!(start=> #krate::__private::);
-        quote_spanned!(end=> #path #function #ty #arguments)
+        match &self.ty {
+            // Known only by inference: then the whole return type is the place to point at.
+            Type::Infer(_) => {
+                let krate = moved_to(self.start, krate);
+                quote_spanned!(end=> #krate::fallback::#owner::#function #arguments)
+            }
+            ty => {
+                let krate = moved_to(self.end, krate);
+                let open = quote_spanned!(start=> <);
+                quote_spanned!(end=> #open #ty as #krate::fallback::#owner>::#function #arguments)
+            }
+        }
     }
 }
 

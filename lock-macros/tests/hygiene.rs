@@ -87,6 +87,34 @@ async fn parameters_with_our_names(
     ::core::result::Result::Ok(sum + order.run() + order.into())
 }
 
+/// The very names of the expansion's own variables.
+#[allow(clippy::too_many_arguments, clippy::used_underscore_binding)]
+#[::lock_runtime::distributed_lock(
+    key = "{__lock_name}:{__lock_keys}",
+    ttl = "8s",
+    lease = __lock_lease,
+    on_busy = |__lock_error| if __lock_error.is_busy() {
+        ::core::result::Result::Err(__lock_error)
+    } else {
+        ::core::result::Result::Ok(0)
+    },
+    manager = ::lock_runtime::LockManager::in_memory()
+)]
+async fn parameters_with_our_prefix(
+    __lock_name: u8,
+    __lock_keys: u8,
+    mut __lock_guard: u8,
+    __lock_body: u8,
+    __lock_outcome: u8,
+    __lock_value: u8,
+    __lock_error: u8,
+    __lock_running: u8,
+) -> Result<u8> {
+    ::core::assert_eq!(__lock_lease.key(), "1:2");
+    __lock_guard += __lock_body + __lock_outcome + __lock_value + __lock_error + __lock_running;
+    ::core::result::Result::Ok(__lock_name + __lock_keys + __lock_guard)
+}
+
 #[renamed::inside::distributed_lock(
     keys = ["a:{id}", "b:{id}"],
     ttl = "8s",
@@ -147,6 +175,8 @@ fn nothing_clashes() {
     runtime.block_on(async {
         let sum = parameters_with_our_names(Order(1), 1, 2, 3, 4, 5, 6, 7, 8).await;
         ::core::assert_eq!(sum.unwrap_or_default(), 41);
+        let sum = parameters_with_our_prefix(1, 2, 3, 4, 5, 6, 7, 8).await;
+        ::core::assert_eq!(sum.unwrap_or_default(), 36);
         renamed_runtime(8).await;
         let sum = constants_with_our_names::sum().await;
         ::core::assert_eq!(sum.unwrap_or_default(), 36);

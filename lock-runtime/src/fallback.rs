@@ -1,7 +1,7 @@
 //! What a guarded function returns when its body did not run to its end.
 //!
-//! The return type decides: the attribute's expansion calls one of the three functions here, and where the type cannot
-//! report what was asked for, the trait's message says what to write instead.
+//! The return type decides: the attribute's expansion calls a function of one of the three traits here, and where the
+//! type cannot report what was asked for, the trait's message says what to write instead.
 
 use crate::error::LockError;
 
@@ -15,8 +15,26 @@ use crate::error::LockError;
             `Result<Option<_>, E>`"
 )]
 pub trait FromLockError: Sized {
-    /// The value that reports the error.
-    fn from_lock_error(name: &'static str, error: LockError) -> Self;
+    /// `on_busy = error`: the value that reports the error.
+    fn fail(name: &'static str, error: LockError) -> Self;
+}
+
+/// The error of a return type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be made from a `LockError`",
+    label = "the lock may be refused, and this error type cannot say so",
+    note = "write `impl From<lock_runtime::LockError> for {Self}`, or with `thiserror` a variant with `#[from] LockError`"
+)]
+pub trait LockFailure {
+    /// `From`, under a name with a message of its own.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<LockError>> LockFailure for E {
+    fn from_lock_error(error: LockError) -> Self {
+        error.into()
+    }
 }
 
 /// A return type that can report an outage when a busy lock is answered by `on_busy`.
@@ -29,6 +47,19 @@ pub trait FromLockError: Sized {
 pub trait FromOutage: Sized {
     /// The value that reports anything but a busy lock; where the type has none, it is logged as an error.
     fn from_outage(name: &'static str, error: LockError) -> Self;
+
+    /// `on_busy = <expression or closure>`
+    fn busy_or(
+        name: &'static str,
+        error: LockError,
+        on_busy: impl FnOnce(LockError) -> Self,
+    ) -> Self {
+        if error.is_busy() {
+            on_busy(error)
+        } else {
+            Self::from_outage(name, error)
+        }
+    }
 }
 
 /// A return type with a value for "skipped": `on_busy = skip`.
@@ -42,17 +73,27 @@ pub trait FromOutage: Sized {
 pub trait Skipped: FromOutage {
     /// The value for "skipped".
     fn skipped() -> Self;
-}
 
-impl<T, E: From<LockError>> FromLockError for Result<T, E> {
-    fn from_lock_error(_name: &'static str, error: LockError) -> Self {
-        Err(error.into())
+    /// `on_busy = skip`
+    fn skip(name: &'static str, error: LockError) -> Self {
+        if error.is_busy() {
+            tracing::debug!(name, %error, "skipped");
+            Self::skipped()
+        } else {
+            Self::from_outage(name, error)
+        }
     }
 }
 
-impl<T, E: From<LockError>> FromOutage for Result<T, E> {
+impl<T, E: LockFailure> FromLockError for Result<T, E> {
+    fn fail(_name: &'static str, error: LockError) -> Self {
+        Err(E::from_lock_error(error))
+    }
+}
+
+impl<T, E: LockFailure> FromOutage for Result<T, E> {
     fn from_outage(_name: &'static str, error: LockError) -> Self {
-        Err(error.into())
+        Err(E::from_lock_error(error))
     }
 }
 
@@ -83,13 +124,13 @@ impl<T> Skipped for Option<T> {
     }
 }
 
-impl<E: From<LockError>> Skipped for Result<(), E> {
+impl<E: LockFailure> Skipped for Result<(), E> {
     fn skipped() -> Self {
         Ok(())
     }
 }
 
-impl<T, E: From<LockError>> Skipped for Result<Option<T>, E> {
+impl<T, E: LockFailure> Skipped for Result<Option<T>, E> {
     fn skipped() -> Self {
         Ok(None)
     }
@@ -98,7 +139,7 @@ impl<T, E: From<LockError>> Skipped for Result<Option<T>, E> {
 #[cfg(feature = "axum")]
 #[diagnostic::do_not_recommend]
 impl FromLockError for axum_core::response::Response {
-    fn from_lock_error(_name: &'static str, error: LockError) -> Self {
+    fn fail(_name: &'static str, error: LockError) -> Self {
         axum_core::response::IntoResponse::into_response(error)
     }
 }
@@ -107,35 +148,6 @@ impl FromLockError for axum_core::response::Response {
 #[diagnostic::do_not_recommend]
 impl FromOutage for axum_core::response::Response {
     fn from_outage(name: &'static str, error: LockError) -> Self {
-        Self::from_lock_error(name, error)
-    }
-}
-
-/// `on_busy = error`
-#[must_use]
-pub fn fail<T: FromLockError>(name: &'static str, error: LockError) -> T {
-    T::from_lock_error(name, error)
-}
-
-/// `on_busy = skip`
-pub fn skip<T: Skipped>(name: &'static str, error: LockError) -> T {
-    if error.is_busy() {
-        tracing::debug!(name, %error, "skipped");
-        T::skipped()
-    } else {
-        T::from_outage(name, error)
-    }
-}
-
-/// `on_busy = <expression or closure>`
-pub fn busy_or<T: FromOutage>(
-    name: &'static str,
-    error: LockError,
-    on_busy: impl FnOnce(LockError) -> T,
-) -> T {
-    if error.is_busy() {
-        on_busy(error)
-    } else {
-        T::from_outage(name, error)
+        Self::fail(name, error)
     }
 }

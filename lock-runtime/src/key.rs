@@ -106,6 +106,25 @@ from_number!(
     u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize
 );
 
+/// What the attribute takes for a key: `Into<LockKey>`, under a name with a message of its own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a lock",
+    label = "not text, not a whole number, and not `Into<LockKey>`",
+    note = "a template shows a part of it: `key = \"order:{{order.id}}\"`",
+    note = "or write `impl From<{Self}> for lock_runtime::LockKey`"
+)]
+pub trait IntoKey {
+    /// The key.
+    fn into_key(self) -> LockKey;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Into<LockKey>> IntoKey for T {
+    fn into_key(self) -> LockKey {
+        self.into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -49,7 +49,9 @@ mod clock;
 mod config;
 mod error;
 mod executor;
-mod fallback;
+/// For the expansion of the attribute only, as `__private` is; here because messages name the traits by their path.
+#[doc(hidden)]
+pub mod fallback;
 mod global;
 mod guarded;
 mod hold;
@@ -70,7 +72,6 @@ mod wait;
 #[doc(hidden)]
 pub mod __private {
     pub use ::core;
-    pub use ::core::convert::Into;
     pub use ::core::option::Option::{None, Some};
     pub use ::core::pin::pin;
     pub use ::core::result::Result::{Err, Ok};
@@ -79,9 +80,8 @@ pub mod __private {
     pub use ::std::format;
     pub use ::std::time::Duration;
 
-    pub use crate::fallback::{busy_or, fail, skip};
     pub use crate::guarded::{Guard, Keys, running_lease};
-    pub use crate::key::LockKey;
+    pub use crate::key::IntoKey;
     pub use crate::manager::LockManager;
 
     /// How many tasks are at work for a manager: one for each connection, one that renews while something is held and until

@@ -98,7 +98,8 @@ impl LockRequest {
         self
     }
 
-    /// The end of the whole hold, renewals included: then the lease is lost. At least the TTL. Default: none.
+    /// The end of the whole hold, renewals included: then the lease is lost. At least the TTL, and `hold_at_least`.
+    /// Default: none.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
@@ -212,6 +213,12 @@ impl LockRequest {
                 "max_hold of {max_hold:?} is shorter than the TTL, {asked:?}"
             )));
         }
+        if let Some(max_hold) = self.max_hold.filter(|&most| most < self.hold_at_least) {
+            return Err(invalid_ttl(format!(
+                "hold_at_least of {:?} is longer than max_hold, {max_hold:?}",
+                self.hold_at_least
+            )));
+        }
         Ok(Order {
             terms: Terms {
                 keys: self.keys,
@@ -287,6 +294,11 @@ mod tests {
         let refused = [
             locks.lock("k"),
             locks.lock("k").ttl(second).hold_at_least(Duration::MAX),
+            locks
+                .lock("k")
+                .ttl(second)
+                .hold_at_least(second * 3)
+                .max_hold(second * 2),
         ];
         for request in refused {
             let refused = request.checked(MAX_TTL);

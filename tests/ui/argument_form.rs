@@ -11,6 +11,11 @@ async fn parentheses() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key: "order", ttl == "8s", wait => "2s")]
+async fn other_signs() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = , ttl = )]
 async fn no_values() -> Result<(), LockError> {
     Ok(())
@@ -18,6 +23,11 @@ async fn no_values() -> Result<(), LockError> {
 
 #[distributed_lock(key = "order" ttl = "8s")]
 async fn no_comma() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[distributed_lock(key = "order", ttl = "8s", on_busy, lease = )]
+async fn half_typed() -> Result<(), LockError> {
     Ok(())
 }
 

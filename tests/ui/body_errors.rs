@@ -29,4 +29,24 @@ async fn not_unit() {
     8
 }
 
+struct Order {
+    id: String,
+}
+
+#[distributed_lock(key = "order:{order.id}", ttl = "8s")]
+async fn moved(order: Order) -> Result<String, LockError> {
+    drop(order);
+    Ok(order.id)
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn no_await(id: String) -> Result<String, LockError> {
+    moved(Order { id })
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn unknown_name(id: u64) -> Result<u64, LockError> {
+    Ok(idd)
+}
+
 fn main() {}

@@ -18,7 +18,9 @@ async fn local() -> Result<u8, LockError> {
 
 fn is_send(_: impl Send) {}
 
-fn main() {
+#[tokio::main]
+async fn main() {
+    let _ = tokio::spawn(local()).await;
     is_send(count(Rc::new(8)));
     is_send(local());
 }

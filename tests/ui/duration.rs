@@ -16,6 +16,11 @@ async fn zero() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "order", ttl = "2ms")]
+async fn shorter_than_the_drift() -> Result<(), LockError> {
+    Ok(())
+}
+
 #[distributed_lock(key = "order", ttl = "-1s")]
 async fn negative() -> Result<(), LockError> {
     Ok(())

@@ -8,4 +8,9 @@ async fn not_a_duration() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "order", ttl = "8s", max_hold = seconds)]
+async fn seconds(seconds: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
 fn main() {}

@@ -14,6 +14,12 @@ impl Order {
 #[distributed_lock(key = "order", ttl = "8s")]
 mod orders {}
 
+#[distributed_lock(key = "order", ttl = "8s")]
+trait Payment {}
+
+#[distributed_lock(key = "order", ttl = "8s")]
+const RETRIES: u8 = 8;
+
 trait Job {
     #[distributed_lock(key = "order", ttl = "8s")]
     async fn run(&self) -> Result<(), LockError>;

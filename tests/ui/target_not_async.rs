@@ -1,4 +1,4 @@
-//! A function that is not async, and has no future to guard either.
+//! A function that is not async, or not any more, and has no future to guard either.
 use lock_runtime::{LockError, distributed_lock};
 
 #[distributed_lock(key = "order", ttl = "8s")]
@@ -16,7 +16,10 @@ fn pair() -> (impl Future<Output = Result<(), LockError>>, u8) {
     (async { Ok(()) }, 8)
 }
 
-fn main() {
+#[tokio::main(flavor = "current_thread")]
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn main() -> Result<(), LockError> {
     plain().ok();
     let _ = (constant(), pair());
+    Ok(())
 }

@@ -20,7 +20,20 @@ async fn not_changed(mut number: u8) -> Result<u8, LockError> {
     Ok(number)
 }
 
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn set_for_nobody(mut order: Order) -> Result<(), LockError> {
+    order.lines.clear();
+    let mut lines = order.lines.len();
+    lines += 1;
+    Ok(())
+}
+
+struct Order {
+    lines: Vec<u8>,
+}
+
 fn main() {
     drop(unused(1, 2, 3, 4, 5));
+    drop(set_for_nobody(Order { lines: Vec::new() }));
     drop(not_changed(1));
 }

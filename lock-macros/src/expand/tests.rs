@@ -187,7 +187,8 @@ fn no_input_makes_it_panic() {
         };
         let output = attribute(&arguments, &item).to_string();
         if output.contains("compile_error") {
-            assert!(output.ends_with(&item.to_string()), "{output}");
+            let unchanged = output.ends_with(&item.to_string());
+            assert!(unchanged || output.contains(":: Lease ="), "{output}");
             refused += 1;
         } else {
             assert!(

@@ -9,7 +9,41 @@ pub(super) enum Piece<'a> {
     Place { value: &'a str, spec: &'a str },
 }
 
-pub(super) fn split(template: &str) -> Result<Vec<Piece<'_>>, String> {
+/// Why a template cannot be taken apart.
+#[derive(Debug)]
+pub(super) struct Fault<'a> {
+    pub(super) problem: String,
+    /// Where: a part of the template.
+    pub(super) at: &'a str,
+    /// Whether `format!` refuses it for the same reason.
+    pub(super) is_for_format: bool,
+    /// The value of the placeholder that is at fault, if it has one.
+    pub(super) value: Option<&'a str>,
+    pub(super) before: Vec<Piece<'a>>,
+}
+
+impl<'a> Fault<'a> {
+    /// A fault that `format!` finds as well.
+    fn of_format(problem: impl Into<String>, at: &'a str, value: Option<&'a str>) -> Self {
+        Self {
+            problem: problem.into(),
+            at,
+            is_for_format: true,
+            value,
+            before: Vec::new(),
+        }
+    }
+
+    /// A fault because a key has no list of arguments.
+    fn of_keys(problem: impl Into<String>, at: &'a str) -> Self {
+        Self {
+            is_for_format: false,
+            ..Self::of_format(problem, at, None)
+        }
+    }
+}
+
+pub(super) fn split(template: &str) -> Result<Vec<Piece<'_>>, Fault<'_>> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -23,14 +57,30 @@ pub(super) fn split(template: &str) -> Result<Vec<Piece<'_>>, String> {
             text.push_str(&brace[1..]);
             rest = &rest[2..];
         } else if rest.starts_with('}') {
-            return Err("a `}` without its `{`: write `}}` for a brace in the key".to_owned());
+            return Err(Fault {
+                before: pieces,
+                ..Fault::of_format(
+                    "a `}` without its `{`: write `}}` for a brace in the key",
+                    &rest[..1],
+                    None,
+                )
+            });
         } else {
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
             }
-            let (piece, after) = place(&rest[1..])?;
-            pieces.push(piece);
-            rest = after;
+            match place(rest) {
+                Ok((piece, after)) => {
+                    pieces.push(piece);
+                    rest = after;
+                }
+                Err(fault) => {
+                    return Err(Fault {
+                        before: pieces,
+                        ..fault
+                    });
+                }
+            }
         }
     }
     text.push_str(rest);
@@ -40,30 +90,48 @@ pub(super) fn split(template: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// Reads a placeholder after its `{`, and gives what follows its `}`.
-fn place(text: &str) -> Result<(Piece<'_>, &str), String> {
-    const UNCLOSED: &str = "a `{` without its `}`: write `{{` for a brace in the key";
-
-    let end = value_end(text).ok_or(UNCLOSED)?;
+/// Reads a placeholder from its `{`, and gives what follows its `}`.
+fn place(from: &str) -> Result<(Piece<'_>, &str), Fault<'_>> {
+    let text = &from[1..];
+    let unclosed = |value| {
+        let problem = "a `{` without its `}`: write `{{` for a brace in the key";
+        Fault::of_format(problem, &from[..1], value)
+    };
+    let Some(end) = value_end(text) else {
+        let value = text.trim();
+        return Err(unclosed((!value.is_empty()).then_some(value)));
+    };
     let (value, rest) = (text[..end].trim(), &text[end..]);
-    let spec_end = spec_end(rest).ok_or(UNCLOSED)?;
+    let Some(spec_end) = spec_end(rest) else {
+        return Err(unclosed(Some(value)));
+    };
     let spec = rest[..spec_end].trim_end();
-    let shown = &text[..end + spec_end];
+    let shown = &from[..end + spec_end + 2];
     if value.is_empty() {
-        return Err(format!(
-            "`{{{shown}}}` names nothing: write a parameter, as in `{{id}}`"
+        return Err(Fault::of_keys(
+            format!("`{shown}` names nothing: write a parameter, as in `{{id}}`"),
+            shown,
         ));
     }
     if value.chars().all(|c| c.is_ascii_digit()) {
-        return Err(format!(
-            "`{{{shown}}}` is a position, and a key has no list of arguments: write a parameter's name"
+        return Err(Fault::of_keys(
+            format!(
+                "`{shown}` is a position, and a key has no list of arguments: write a parameter's name"
+            ),
+            shown,
         ));
     }
     if value == "_" {
-        return Err("`{_}` has no value: give the parameter a name".to_owned());
+        return Err(Fault::of_keys(
+            "`{_}` has no value: give the parameter a name",
+            shown,
+        ));
     }
     if let Some(spec) = spec.strip_prefix(':') {
-        check_spec(spec).map_err(|problem| format!("`{{{shown}}}`: {problem}"))?;
+        check_spec(spec).map_err(|problem| Fault {
+            is_for_format: problem.is_for_format,
+            ..Fault::of_format(format!("`{shown}`: {}", problem.text), shown, Some(value))
+        })?;
     }
     Ok((Piece::Place { value, spec }, &rest[spec_end + 1..]))
 }
@@ -106,8 +174,23 @@ fn spec_end(text: &str) -> Option<usize> {
     text[fill..].find('}').map(|at| at + fill)
 }
 
+/// What is wrong with a spec.
+struct BadSpec {
+    text: String,
+    is_for_format: bool,
+}
+
+impl BadSpec {
+    fn of_keys(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            is_for_format: false,
+        }
+    }
+}
+
 /// `[[fill]align][sign]['#']['0'][width]['.' precision][type]`, without what takes a value from a list of arguments.
-fn check_spec(spec: &str) -> Result<(), String> {
+fn check_spec(spec: &str) -> Result<(), BadSpec> {
     let mut rest = spec;
     let mut characters = spec.chars();
     match (characters.next(), characters.next()) {
@@ -123,32 +206,33 @@ fn check_spec(spec: &str) -> Result<(), String> {
     rest = after_count(rest)?;
     if let Some(precision) = rest.strip_prefix('.') {
         if precision.starts_with('*') {
-            return Err(
-                "`.*` takes a value from a list of arguments, and a key has none: write a number"
-                    .to_owned(),
-            );
+            return Err(BadSpec::of_keys(
+                "`.*` takes a value from a list of arguments, and a key has none: write a number",
+            ));
         }
         let after = after_count(precision)?;
         if after.len() == precision.len() {
-            return Err("a number must follow the `.`".to_owned());
+            return Err(BadSpec::of_keys("a number must follow the `.`"));
         }
         rest = after;
     }
     match rest {
         "" | "?" | "x?" | "X?" | "x" | "X" | "o" | "b" | "p" | "e" | "E" => Ok(()),
-        unknown => Err(format!("`{unknown}` is not a format that `format!` knows")),
+        unknown => Err(BadSpec {
+            text: format!("`{unknown}` is not a format that `format!` knows"),
+            is_for_format: true,
+        }),
     }
 }
 
 /// Skips a width or precision: a number, or a name with `$`.
-fn after_count(text: &str) -> Result<&str, String> {
+fn after_count(text: &str) -> Result<&str, BadSpec> {
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
     if digits.len() < text.len() {
         if digits.starts_with('$') {
-            return Err(
-                "`$` after a number takes a value from a list of arguments, and a key has none"
-                    .to_owned(),
-            );
+            return Err(BadSpec::of_keys(
+                "`$` after a number takes a value from a list of arguments, and a key has none",
+            ));
         }
         return Ok(digits);
     }

@@ -16,7 +16,7 @@ macro_rules! as_in_format {
                 assert!(arguments.is_empty(), "{}", $literal);
                 assert!(!format!($literal).is_empty());
             }
-            Ok(Key::Expr(_)) => panic!("{} is a template", $literal),
+            Ok(Key::Refused(..) | Key::Expr(_)) => panic!("{} is a template", $literal),
             Err(error) => panic!("{}: {error}", $literal),
         })*
     };
@@ -121,8 +121,77 @@ fn refuses_with_the_reason() {
     ];
     for (text, reason) in table {
         match read(text) {
+            Ok(Key::Refused(_, error)) | Err(error) => {
+                assert!(error.to_string().contains(reason), "{text}: {error}");
+            }
             Ok(_) => panic!("{text} is refused"),
-            Err(error) => assert!(error.to_string().contains(reason), "{text}: {error}"),
         }
+    }
+}
+
+#[test]
+fn leaves_to_format_what_it_says_inside_the_literal() {
+    let table = [
+        ("{id", true),
+        ("{id:>", true),
+        ("{", true),
+        ("a:{id}:{", true),
+        ("}", true),
+        ("{id}}", true),
+        ("{id:5d}", true),
+        ("{order.id}}", false),
+        ("{order.id", false),
+        ("{order.id:5d}", false),
+        ("{order.id}:{id:5d}", false),
+        ("{}", false),
+        ("{0}", false),
+        ("{id:.*}", false),
+        ("{id:1$}", false),
+        ("{a + b}", false),
+    ];
+    for (text, left) in table {
+        assert_eq!(matches!(read(text), Ok(Key::Refused(..))), left, "{text}");
+        assert_eq!(read(text).is_err(), !left, "{text}");
+    }
+}
+
+/// What the span of the literal's part is, as the compiler would underline it.
+fn underlined(source: &str, text: &str, part: &str) -> Option<String> {
+    let literal: LitStr = syn::parse_str(source).ok()?;
+    let value = literal.value();
+    assert_eq!(value, text, "the literal means");
+    let at = value.find(part)?;
+    literal::part(&literal, &value, &value[at..at + part.len()]).source_text()
+}
+
+#[test]
+fn positions_are_inside_the_literal_where_there_is_no_escape() {
+    let table = [
+        (
+            r#""order:{order.id}""#,
+            "order:{order.id}",
+            "order.id",
+            "order.id",
+        ),
+        (
+            r##"r#"order:{order.id}"#"##,
+            "order:{order.id}",
+            "order.id",
+            "order.id",
+        ),
+        (
+            r#""\t{order.id}""#,
+            "\t{order.id}",
+            "order.id",
+            r#""\t{order.id}""#,
+        ),
+        (r#""""#, "", "", ""),
+    ];
+    for (source, text, part, expected) in table {
+        assert_eq!(
+            underlined(source, text, part).as_deref(),
+            Some(expected),
+            "{source}"
+        );
     }
 }

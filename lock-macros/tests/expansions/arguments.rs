@@ -2,10 +2,10 @@ impl Service {
     async fn transfer(self: Arc<Self>, from: u64) -> Result<impl Reply, Failure> {
         let __lock_name = "transfer";
         let __lock_keys = app::locks::__private::Keys::all([
-            app::locks::__private::Into::<
-                app::locks::__private::LockKey,
-            >::into(app::locks::__private::format!("account:{from}")),
-            app::locks::__private::Into::<app::locks::__private::LockKey>::into(ACCOUNT),
+            app::locks::__private::IntoKey::into_key(
+                app::locks::__private::format!("account:{from}"),
+            ),
+            app::locks::__private::IntoKey::into_key(ACCOUNT),
         ]);
         let mut __lock_guard = app::locks::__private::Guard::new(
                 __lock_name,
@@ -25,13 +25,18 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
+        return match __lock_outcome {
             app::locks::__private::Ok(__lock_value) => __lock_value,
             app::locks::__private::Err(__lock_error) => {
-                app::locks::__private::busy_or::<
-                    Result<_, Failure>,
-                >(__lock_name, __lock_error, |busy| Err(busy.into()))
+                <Result<
+                    _,
+                    Failure,
+                > as app::locks::fallback::FromOutage>::busy_or(
+                    __lock_name,
+                    __lock_error,
+                    |busy| Err(busy.into()),
+                )
             }
-        }
+        };
     }
 }

@@ -9,7 +9,9 @@ impl Service {
                 ::lock_runtime::__private::module_path!(), "::", "count"
             );
             let __lock_keys = ::lock_runtime::__private::Keys::one(
-                ::lock_runtime::__private::format!("{0}", self.region),
+                ::lock_runtime::__private::IntoKey::into_key(
+                    ::lock_runtime::__private::format!("{0}", self.region),
+                ),
             );
             let mut __lock_guard = ::lock_runtime::__private::Guard::new(
                     __lock_name,
@@ -26,14 +28,19 @@ impl Service {
                 __lock_guard.run(__lock_body).await
             };
             __lock_guard.finish().await;
-            match __lock_outcome {
+            return match __lock_outcome {
                 ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
                 ::lock_runtime::__private::Err(__lock_error) => {
-                    ::lock_runtime::__private::busy_or::<
-                        Result<u64, Failure>,
-                    >(__lock_name, __lock_error, |_| Ok(0))
+                    <Result<
+                        u64,
+                        Failure,
+                    > as ::lock_runtime::fallback::FromOutage>::busy_or(
+                        __lock_name,
+                        __lock_error,
+                        |_| Ok(0),
+                    )
                 }
-            }
+            };
         })
     }
 }

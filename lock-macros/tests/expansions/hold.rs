@@ -3,7 +3,9 @@ impl Service {
         let __lock_name = ::lock_runtime::__private::concat!(
             ::lock_runtime::__private::module_path!(), "::", "write"
         );
-        let __lock_keys = ::lock_runtime::__private::Keys::one(id);
+        let __lock_keys = ::lock_runtime::__private::Keys::one(
+            ::lock_runtime::__private::IntoKey::into_key(id),
+        );
         let mut __lock_guard = ::lock_runtime::__private::Guard::new(
                 __lock_name,
                 __lock_keys,
@@ -25,13 +27,17 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
+        return match __lock_outcome {
             ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
             ::lock_runtime::__private::Err(__lock_error) => {
-                ::lock_runtime::__private::fail::<
-                    Result<u64, Failure>,
-                >(__lock_name, __lock_error)
+                <Result<
+                    u64,
+                    Failure,
+                > as ::lock_runtime::fallback::FromLockError>::fail(
+                    __lock_name,
+                    __lock_error,
+                )
             }
-        }
+        };
     }
 }

@@ -13,7 +13,9 @@ impl Service {
             ::lock_runtime::__private::module_path!(), "::", "pay"
         );
         let __lock_keys = ::lock_runtime::__private::Keys::one(
-            ::lock_runtime::__private::format!("order:{0}", order.id),
+            ::lock_runtime::__private::IntoKey::into_key(
+                ::lock_runtime::__private::format!("order:{0}", order.id),
+            ),
         );
         let mut __lock_guard = ::lock_runtime::__private::Guard::new(
                 __lock_name,
@@ -31,13 +33,17 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
+        return match __lock_outcome {
             ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
             ::lock_runtime::__private::Err(__lock_error) => {
-                ::lock_runtime::__private::fail::<
-                    Result<u64, Failure>,
-                >(__lock_name, __lock_error)
+                <Result<
+                    u64,
+                    Failure,
+                > as ::lock_runtime::fallback::FromLockError>::fail(
+                    __lock_name,
+                    __lock_error,
+                )
             }
-        }
+        };
     }
 }

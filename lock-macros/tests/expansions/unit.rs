@@ -3,7 +3,9 @@ impl Service {
         let __lock_name = ::lock_runtime::__private::concat!(
             ::lock_runtime::__private::module_path!(), "::", "report"
         );
-        let __lock_keys = ::lock_runtime::__private::Keys::one("report");
+        let __lock_keys = ::lock_runtime::__private::Keys::one(
+            ::lock_runtime::__private::IntoKey::into_key("report"),
+        );
         let mut __lock_guard = ::lock_runtime::__private::Guard::new(
                 __lock_name,
                 __lock_keys,
@@ -18,11 +20,14 @@ impl Service {
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        match __lock_outcome {
+        return match __lock_outcome {
             ::lock_runtime::__private::Ok(__lock_value) => __lock_value,
             ::lock_runtime::__private::Err(__lock_error) => {
-                ::lock_runtime::__private::skip::<()>(__lock_name, __lock_error)
+                <() as ::lock_runtime::fallback::Skipped>::skip(
+                    __lock_name,
+                    __lock_error,
+                )
             }
-        }
+        };
     }
 }
