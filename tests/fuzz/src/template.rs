@@ -141,7 +141,11 @@ fn spec(dice: &mut Dice, numeric: bool) -> String {
     });
     spec.push_str(dice.pick(&["", "", " "]));
     // A `}` that an alignment follows would be taken for a fill.
-    if spec == ":" { String::new() } else { spec }
+    if spec.trim_end() == ":" {
+        String::new()
+    } else {
+        spec
+    }
 }
 
 /// The text as a string literal, escaped or raw.
