@@ -37,7 +37,7 @@ end 'ticks=5 runs=5 skips=10'. A tick that the lock service could not decide is 
 makes the exit code 1.
 
 On SIGTERM and Ctrl-C no further tick is taken part in, and a job that runs is waited for; when the grace is over it is
-stopped. Then all locks are released, and the exit code is 0.
+stopped. Then all locks are released; the exit code is 0, or 1 where a job was stopped.
 ";
 
 /// How far the clocks of the replicas may be apart.
@@ -80,7 +80,10 @@ async fn main() -> ExitCode {
     match play(options).await {
         Ok(tally) if tally.undecided == 0 => ExitCode::SUCCESS,
         Ok(tally) => {
-            tracing::error!("{} times a tick was not decided", tally.undecided);
+            tracing::error!(
+                "{} times a tick was not decided, or its job was stopped",
+                tally.undecided
+            );
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -188,7 +191,11 @@ impl Replica {
                 }
                 Err(error) => {
                     tally.undecided += 1;
-                    tracing::error!(replica = self.name, %tick, %error, "not decided");
+                    if let LockError::Lost { .. } = error {
+                        tracing::error!(replica = self.name, %tick, %error, "stopped on the way");
+                    } else {
+                        tracing::error!(replica = self.name, %tick, %error, "not decided");
+                    }
                     continue;
                 }
             };

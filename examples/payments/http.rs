@@ -96,12 +96,7 @@ impl IntoResponse for Refusal {
         match self {
             Self::NoSuchProduct => (StatusCode::NOT_FOUND, "no such product\n").into_response(),
             Self::SoldOut => (StatusCode::CONFLICT, "sold out\n").into_response(),
-            Self::Lock(error) => {
-                if !error.is_busy() {
-                    tracing::error!(%error, "no lock");
-                }
-                error.into_response()
-            }
+            Self::Lock(error) => error.into_response(),
             Self::Database(error) => {
                 tracing::error!(%error, "database");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()

@@ -49,7 +49,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `#[tokio::test]`, `#[tokio::main]` | above: below it, the function is not async any more |
 /// | `#[async_trait]` on the `impl` or trait | on the methods in it |
-/// | `#[tracing::instrument]` | above, and its span covers the waiting too; below, and it covers the body |
+/// | `#[tracing::instrument]` | above it, and the span covers the waiting, and `err` sees a refusal; below it, and the span covers the body only |
 /// | `#[axum::debug_handler]`, routes such as actix's `#[get]` | above or below |
 /// | an attribute that caches | above, and what is cached takes no lock; below, and every call does |
 /// | another `#[distributed_lock]` | the lower one is acquired first and released last |

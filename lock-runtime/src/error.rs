@@ -85,7 +85,8 @@ impl fmt::Display for NodeVote {
 pub enum LockError {
     /// Somebody else holds the lock.
     #[error(
-        "lock `{key}` is busy (tried for {elapsed:.1?}; its holder has at most {retry_after:.1?} left unless it renews)"
+        "lock `{key}` is busy (tried for {elapsed:.1?}; {})",
+        Ends(*retry_after, *never_expires)
     )]
     #[non_exhaustive]
     Busy {
@@ -95,6 +96,8 @@ pub enum LockError {
         elapsed: Duration,
         /// When the holder's lease ends if it is not renewed, as a node reported it; this call's own TTL if none did.
         retry_after: Duration,
+        /// The key has no TTL: it was not written as a lock, and stays until somebody deletes it.
+        never_expires: bool,
         /// The last vote of each node.
         votes: Vec<NodeVote>,
     },
@@ -163,7 +166,7 @@ pub enum LockError {
     },
 
     /// The manager was [shut down](crate::LockManager::shutdown): this process is about to end.
-    #[error("lock `{key}` is not taken any more: the lock manager is shutting down")]
+    #[error("lock `{key}` was not taken: the lock manager is shutting down")]
     #[non_exhaustive]
     ShuttingDown {
         /// The lock.
@@ -350,6 +353,20 @@ pub enum ConfigError {
 #[error("a lock manager is installed already: call install() once, before the first guarded call")]
 pub struct AlreadyInstalled;
 
+/// When a lock that is busy ends, as part of a sentence.
+struct Ends(Duration, bool);
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(left, never) = self;
+        if *never {
+            f.write_str("its key has no TTL: it was not written as a lock, and stays until somebody deletes it")
+        } else {
+            write!(f, "its holder has at most {left:.1?} left unless it renews")
+        }
+    }
+}
+
 /// The beginning of a key that may be a payload by mistake.
 struct Shortened<'a>(&'a LockKey);
 
@@ -378,12 +395,19 @@ impl fmt::Display for Listed<'_> {
 }
 
 /// 429 with `Retry-After` for a busy lock, 503 for anything else: a lock that could not be asked for is never a reason
-/// to go ahead.
+/// to go ahead. What it was is logged here, as the response does not say it.
 #[cfg(feature = "axum")]
 impl axum_core::response::IntoResponse for LockError {
     fn into_response(self) -> axum_core::response::Response {
         use http::{StatusCode, header};
 
+        // The response says nothing of it, and nobody else may.
+        match self {
+            Self::Busy { .. } | Self::ShuttingDown { .. } => {
+                tracing::debug!(error = %self, "answered for a lock");
+            }
+            _ => tracing::error!(error = %self, "answered for a lock"),
+        }
         match self.retry_after() {
             Some(retry_after) => {
                 let seconds = retry_after.as_millis().div_ceil(1000).max(1);

@@ -2,7 +2,7 @@
 
 use once_cell::sync::OnceCell;
 
-use crate::error::{AlreadyInstalled, LockError};
+use crate::error::{AlreadyInstalled, ConfigError, LockError};
 use crate::manager::LockManager;
 
 static INSTALLED: OnceCell<LockManager> = OnceCell::new();
@@ -27,6 +27,13 @@ pub fn installed() -> Result<LockManager, LockError> {
         .get_or_try_init(LockManager::from_env)
         .cloned()
         .map_err(|error| LockError::NotConfigured {
-            reason: format!("none was installed, and from LOCK_NODES: {error}").into(),
+            reason: match error {
+                ConfigError::NoNodes => {
+                    "call lock_runtime::install() when the service starts, or list the nodes in \
+                                         LOCK_NODES, which names none"
+                        .into()
+                }
+                error => format!("none was installed, and of LOCK_NODES: {error}").into(),
+            },
         })
 }

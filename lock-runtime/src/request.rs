@@ -204,7 +204,7 @@ impl LockRequest {
         }
         if self.hold_at_least > max_ttl {
             return Err(invalid_ttl(format!(
-                "hold_at_least of {:?} is longer than max_ttl, {max_ttl:?}",
+                "hold_at_least of {:?} is longer than max_ttl, {max_ttl:?}, which the manager's builder sets",
                 self.hold_at_least
             )));
         }

@@ -6,6 +6,7 @@
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
 //! - [`recorder`]: who was inside when, in one process and across several
+//! - [`logs`]: what the library logs
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
@@ -18,6 +19,7 @@ pub mod cancel;
 pub mod fleet;
 pub mod inspect;
 mod leash;
+pub mod logs;
 mod port;
 pub mod postgres;
 pub mod processes;

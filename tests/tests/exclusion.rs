@@ -1,7 +1,7 @@
 //! At most one holder at a time: tasks, managers and processes.
 
 use lock_runtime::{LockError, LockManager};
-use lock_tests::{DEADLINE, Fleet, Recorder};
+use lock_tests::{DEADLINE, Fleet, Recorder, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -215,4 +215,34 @@ async fn overlapping_keys_do_not_wait_in_a_circle() {
         ended.expect("no transfer waits for ever");
     }
     fleet.assert_no_keys("*").await;
+}
+
+/// It is in the way until somebody deletes it, and nothing but the error tells.
+#[tokio::test]
+async fn a_key_that_never_expires_is_busy_and_said_to_be_no_lock() {
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let locks = fleet.manager();
+    ready(&locks).await;
+    for server in fleet.servers() {
+        let () = server.command(&["SET", "k", "left behind"]);
+    }
+    let ask = || locks.lock("k").ttl(TTL);
+    let error = ask().acquire().await.expect_err("in the way");
+    assert!(
+        matches!(&error, LockError::Busy { never_expires, .. } if *never_expires),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("no TTL"), "{error}");
+
+    for server in fleet.servers() {
+        let _: u64 = server.command(&["DEL", "k"]);
+    }
+    let held = ask().acquire().await.expect("free");
+    let error = ask().acquire().await.expect_err("held");
+    assert!(
+        matches!(&error, LockError::Busy { never_expires, .. } if !never_expires),
+        "{error:?}"
+    );
+    held.release().await.expect("released");
 }

@@ -103,7 +103,7 @@ async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError
     for answer in answers.by_ref().take(required) {
         answer?;
     }
-    let info = said(answers.next().unwrap_or(Ok(Value::Nil)))?;
+    let info = said(answers.next().unwrap_or(Ok(Value::Nil)), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
     for script in answers {
@@ -139,12 +139,13 @@ fn questions(target: &Target) -> (Pipeline, usize) {
 
 /// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works
 /// on every version, and votes at once after a restart.
-fn said(info: Result<Value, RedisError>) -> Result<String, RedisError> {
+fn said(info: Result<Value, RedisError>, target: &Target) -> Result<String, RedisError> {
     match info {
         Ok(info) => Ok(redis::from_redis_value(info)?),
         Err(error) if error.code() == Some("NOPERM") => {
             tracing::warn!(
-                "a lock node does not permit INFO, so it is not kept out after a restart"
+                node = %target.name,
+                "lock node does not permit INFO, so it is not kept out after a restart"
             );
             Ok(String::new())
         }

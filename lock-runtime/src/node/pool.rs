@@ -102,12 +102,14 @@ impl Slot {
 async fn keep_connected(target: Arc<Target>, state: watch::Sender<State>) {
     let (least, most) = RECONNECT;
     let mut backoff = Backoff::new(least, most);
+    let mut in_trouble = false;
     while !state.is_closed() {
         match open(&target).await {
             Ok(opened) => {
                 let since = Instant::now();
-                tracing::debug!(node = %target.name, "connected");
+                tell_connected(&target, &opened.link, in_trouble);
                 serve(&target, opened, &state).await;
+                in_trouble = true;
                 if since.elapsed() >= LIVED {
                     backoff = Backoff::new(least, most);
                     continue;
@@ -116,12 +118,26 @@ async fn keep_connected(target: Arc<Target>, state: watch::Sender<State>) {
             Err(reason) => {
                 let changed = !matches!(&*state.borrow(), State::Down(known) if *known == reason);
                 if changed {
-                    tracing::warn!(node = %target.name, %reason, "lock node is not reachable");
+                    tracing::warn!(node = %target.name, %reason, "lock node cannot be used");
                 }
+                in_trouble = true;
                 state.send_replace(State::Down(reason));
             }
         }
         sleep(backoff.next()).await;
+    }
+}
+
+/// Whoever was told of the trouble is told of its end, and if that is not the end of it yet.
+fn tell_connected(target: &Target, link: &Link, again: bool) {
+    let node = &target.name;
+    match link.votes() {
+        Err(NodeError::Abstains(left)) if again => tracing::warn!(
+            %node,
+            "lock node is back, and has no vote for another {left:.0?}, as it restarted"
+        ),
+        _ if again => tracing::info!(%node, "lock node is back"),
+        _ => tracing::debug!(%node, "connected"),
     }
 }
 

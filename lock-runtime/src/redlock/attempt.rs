@@ -184,10 +184,10 @@ impl Attempt {
             }
             Decision::NoQuorum => {
                 let nodes = self.failures.len();
-                let usable = nodes - self.tally.nodes_saying(&Ballot::Failed).count();
+                let failed = self.tally.nodes_saying(&Ballot::Failed).count();
                 let needed = quorum(nodes);
                 Cause::NoQuorum(
-                    format!("at most {usable} of {nodes} nodes can vote, {needed} are needed")
+                    format!("{failed} of {nodes} nodes gave no vote, where {needed} must grant it")
                         .into(),
                 )
             }

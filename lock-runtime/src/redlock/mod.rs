@@ -195,15 +195,19 @@ impl Redlock {
         }
     }
 
-    /// How long the holder's lease lasts, as one node reports it.
-    pub(crate) async fn remaining(&self, key: &LockKey, position: usize) -> Option<Duration> {
+    /// How long the holder's lease lasts, as one node reports it. `Some(None)`: for ever.
+    pub(crate) async fn remaining(
+        &self,
+        key: &LockKey,
+        position: usize,
+    ) -> Option<Option<Duration>> {
         let node = Arc::clone(self.nodes.get(position)?);
         let limit = self.limit();
         let mut looks = Replies::of(1);
         let look = node.look(key.prefixed(&self.prefix), limit.clone());
         looks.push(position, limit, look);
         let (_, holder) = looks.next().await?;
-        holder.ok()??.remaining
+        Some(holder.ok()??.remaining)
     }
 
     /// Whether enough nodes for a majority would vote now, and would be asked.

@@ -189,7 +189,8 @@ async fn explain(
             LockError::Busy {
                 key,
                 elapsed: started.elapsed(),
-                retry_after: remaining.unwrap_or(order.terms.ttl),
+                retry_after: remaining.flatten().unwrap_or(order.terms.ttl),
+                never_expires: remaining == Some(None),
                 votes,
             }
         }

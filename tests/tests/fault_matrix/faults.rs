@@ -229,13 +229,13 @@ faults! {
             Said::always(&["READONLY"]),
         ),
         no_password_given: Fault::new(
-            "the server wants a password, and the URL has none",
+            "the server wants a password, and the URL has none; open connections were closed",
             Means::PasswordWanted,
             Row::OUTAGE,
             Said::always(&["NOAUTH"]),
         ),
         wrong_password: Fault::new(
-            "the password was changed on the server",
+            "the password was changed, and open connections were closed (those that are not go on)",
             Means::PasswordChanged,
             Row::OUTAGE,
             Said::always(&["WRONGPASS"]),

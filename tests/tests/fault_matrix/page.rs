@@ -111,7 +111,7 @@ manager with one is not built.)
 
 **With a majority faulty**, or the only node, it ends as the table says. Nothing hangs: `NoQuorum`, `Busy`, `Unreachable` and
 `NotOwner` come within a `node_timeout`, or where the call waits, within one after the end of `wait`; `Lost` comes when the lease
-runs out, and the body sees no statement after it. Each faulty node is named in the error, with one of the words in the
+runs out, and the body sees no statement after it. The error names the nodes that had failed by then, with one of the words in the
 last column; what it says when the trouble is new to this manager may differ from what it says later. No password is in
 any error or log line.
 

@@ -1,0 +1,73 @@
+//! What somebody on call reads: the trouble, its end, and what a response does not say.
+
+use axum_core::response::IntoResponse;
+use lock_runtime::LockManager;
+use lock_tests::logs::{keep, kept};
+use lock_tests::{DEADLINE, Disk, Fleet, eventually, ready};
+use std::time::Duration;
+
+const TTL: Duration = Duration::from_secs(3);
+
+/// Whether a line has all of these.
+fn says(words: &[&str]) -> Result<(), String> {
+    let log = kept();
+    let said = |line: &str| words.iter().all(|word| line.contains(word));
+    if log.lines().any(said) {
+        Ok(())
+    } else {
+        Err(log)
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_back_is_said_to_be_and_whether_it_votes() {
+    keep();
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let locks = fleet.builder().max_ttl(Duration::from_secs(60)).build();
+    let locks = locks.expect("the fleet's nodes are a good configuration");
+    ready(&locks).await;
+    let [first, second, _] = fleet.servers() else {
+        panic!("not three servers");
+    };
+    eventually(DEADLINE, "it was connected, and is no more", || {
+        let _: u64 = first.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        says(&["WARN", &first.name(), "lock node lost"])
+    })
+    .await;
+    eventually(DEADLINE, "the first one is back", || {
+        says(&["INFO", &first.name(), "lock node is back"])
+    })
+    .await;
+    second.kill();
+    eventually(DEADLINE, "it is said what is wrong", || {
+        says(&["WARN", &second.name(), "lock node cannot be used"])
+    })
+    .await;
+    second.restart(Disk::Lose).await;
+    eventually(DEADLINE, "the second one is back without a vote", || {
+        says(&[
+            "WARN",
+            &second.name(),
+            "is back, and has no vote for another",
+        ])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_response_says_little_and_the_log_says_what_it_was() {
+    keep();
+    let locks = LockManager::in_memory();
+    let held = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let busy = locks.lock("k").ttl(TTL).acquire().await;
+    let busy = busy.expect_err("held").into_response();
+    assert_eq!(busy.status(), http::StatusCode::TOO_MANY_REQUESTS);
+    assert!(!kept().contains("ERROR"), "{}", kept());
+    held.release().await.expect("released");
+
+    let refused = locks.lock("k").ttl(TTL * 1000).acquire().await;
+    let refused = refused.expect_err("too long").into_response();
+    assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+    says(&["ERROR", "longer than max_ttl"]).expect("it is logged");
+}
