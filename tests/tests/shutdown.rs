@@ -1,7 +1,7 @@
 //! `shutdown`: nothing new, time for what is under way, and then nothing of ours is left on any node.
 
 use lock_runtime::{LockError, LockManager, LockRequest, OnLost, distributed_lock};
-use lock_tests::{DEADLINE, Fleet, Mode, dropped_after, eventually};
+use lock_tests::{DEADLINE, Fleet, Mode, RedisServer, dropped_after, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -112,6 +112,37 @@ async fn those_who_wait_are_told_at_once() {
     assert!(!holder.is_lost(), "that is another manager's");
     holder.release().await.expect("released");
     fleet.assert_no_keys("*").await;
+}
+
+/// Between two tries of one that settles a split vote nothing is under way that a shutdown could wait for.
+#[tokio::test]
+async fn those_who_settle_a_split_vote_ask_for_nothing_afterwards() {
+    let fleet = Fleet::start(5);
+    fleet.found().await;
+    for round in 0..10 {
+        let locks = fleet.manager();
+        lock_tests::ready(&locks).await;
+        let key = format!("k{round}");
+        for (server, owner) in fleet.servers().iter().zip(["a", "a", "b", "b"]) {
+            server.command::<()>(&["SET", &key, owner, "PX", "60000"]);
+        }
+        let settling = tokio::spawn(ask(&locks, &key).wait(LONG).acquire());
+        eventually(DEADLINE, "the vote is split", || {
+            locks.stats().split_votes > 0
+        })
+        .await;
+        locks.shutdown(LONG).await;
+        // From here on whoever asks would be granted the lock.
+        let sets = |server: &RedisServer| {
+            server.command::<()>(&["DEL", &key]);
+            server.command_stats().remove("set")
+        };
+        let before: Vec<_> = fleet.servers().iter().map(sets).collect();
+        let outcome = settling.await.expect("no panic");
+        assert!(is_shutting_down(&outcome), "{outcome:?}");
+        let after: Vec<_> = fleet.servers().iter().map(sets).collect();
+        assert_eq!(before, after, "round {round}");
+    }
 }
 
 #[tokio::test]

@@ -28,18 +28,28 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Asks nobody yet. The lease, should there be one, counts from now.
+    /// Asks nobody yet. The lease, should there be one, counts from now. None is begun once nothing more is to be taken,
+    /// also by those who try again: whoever shuts down has been told that nothing is under way.
     pub(super) fn new(
         redlock: &Arc<Redlock>,
         key: &LockKey,
         ttl: Duration,
         fenced: bool,
     ) -> Result<Self, Refusal> {
-        let mut claim = Claim::new(redlock, key, ttl).map_err(|error| Refusal {
+        let refusal = |cause| Refusal {
             key: key.clone(),
             votes: Vec::new(),
-            cause: Cause::NoQuorum(format!("no owner token could be drawn: {error}").into()),
+            cause,
+        };
+        let mut claim = Claim::new(redlock, key, ttl).map_err(|error| {
+            refusal(Cause::NoQuorum(
+                format!("no owner token could be drawn: {error}").into(),
+            ))
         })?;
+        // Looking comes after the claim is counted, or a shutdown could see neither.
+        if redlock.census.refuses() {
+            return Err(refusal(Cause::ShuttingDown));
+        }
         claim.fence = fenced.then(|| redlock.fences.propose());
         let nodes = redlock.nodes.len();
         Ok(Self {

@@ -112,6 +112,8 @@ pub(crate) enum Cause {
     Busy { at: usize },
     /// Too few usable answers.
     NoQuorum(Arc<str>),
+    /// Nothing more is taken.
+    ShuttingDown,
 }
 
 impl Refusal {

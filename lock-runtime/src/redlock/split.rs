@@ -92,8 +92,9 @@ pub(super) async fn settle(
 /// Asks the other nodes until somebody has a majority, or for long enough.
 async fn lead(attempt: &mut Attempt, until: Instant) -> Decision<Owner> {
     for round in 0..LEAD_ROUNDS {
+        let refuses = attempt.claim.redlock.census.refuses();
         match attempt.decide().await {
-            Decision::Split if Instant::now() < until => {}
+            Decision::Split if Instant::now() < until && !refuses => {}
             decision => return decision,
         }
         sleep(pause(round)).await;

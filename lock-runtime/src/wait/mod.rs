@@ -194,6 +194,10 @@ async fn explain(
                 votes,
             }
         }
+        Cause::ShuttingDown => LockError::ShuttingDown {
+            key,
+            elapsed: started.elapsed(),
+        },
         Cause::NoQuorum(reason) => {
             redlock.counters.no_quorum.add();
             LockError::NoQuorum {
