@@ -58,6 +58,7 @@ async fn end_everything(core: &Core, grace: Duration) {
     } = core;
     let Redlock { census, .. } = &**redlock;
     let last = redlock.node_timeout.saturating_add(LAST);
+    keepers.end_lost();
     if timeout(grace, census.claims.none()).await.is_err() {
         census.stop();
         keepers.end_all();

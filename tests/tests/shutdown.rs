@@ -237,6 +237,47 @@ async fn a_lease_by_hand_is_told_and_released() {
     fleet.assert_no_keys("*").await;
 }
 
+/// Nobody holds it any more, and whoever has it need not have noticed.
+#[tokio::test]
+async fn a_lease_by_hand_that_was_lost_is_not_waited_for_and_released() {
+    let fleet = Fleet::start(3);
+    let locks = ready(&fleet).await;
+    let ttl = Duration::from_secs(3);
+    let request = || locks.lock("k").ttl(ttl).max_hold(ttl);
+    // On the nodes it was renewed shortly before it was over.
+    let before = request().acquire().await.expect("free");
+    before.lost().await;
+    assert_eq!(fleet.nodes_with("k"), 3);
+    let leaked = locks.lock("leaked").ttl(ttl).extend(false).acquire().await;
+    std::mem::forget(leaked.expect("free"));
+    let lost_meanwhile = locks.lock("l").ttl(ttl).extend(false).acquire().await;
+    let lost_meanwhile = lost_meanwhile.expect("free");
+
+    let report = locks.shutdown(LONG).await;
+    assert_eq!((report.stopped, report.left), (0, 0));
+    assert!(lost_meanwhile.is_lost(), "it was waited for");
+    assert_eq!(fleet.nodes_with("k"), 0);
+    before
+        .release()
+        .await
+        .expect("the shutdown has released it");
+}
+
+#[test]
+fn a_lease_of_a_runtime_that_is_gone_is_not_waited_for() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().expect("a runtime")
+    };
+    let locks = LockManager::in_memory();
+    let gone = runtime();
+    let lease = gone.block_on(ask(&locks, "k").acquire()).expect("free");
+    drop(gone);
+    assert!(lease.is_lost());
+    let report = runtime().block_on(locks.shutdown(LONG));
+    assert_eq!((report.stopped, report.left), (0, 0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
     let fleet = Fleet::start(3);

@@ -16,7 +16,7 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use super::{End, Hold, Loss};
+use super::{Hold, Loss};
 use crate::backoff::between;
 use crate::executor::Executor;
 
@@ -31,18 +31,29 @@ impl Keepers {
         keep_on(&keeper, hold, hold.ttl / 3);
     }
 
+    /// Gives back what was lost, of a manager that takes nothing more: whoever has it by hand need not have noticed.
+    pub(crate) fn end_lost(&self) {
+        for keeper in self.all() {
+            let lost = std::mem::take(&mut keeper.queue().lost);
+            for hold in lost.into_values() {
+                hold.end_for_shutdown();
+            }
+        }
+    }
+
     /// Ends all holds, of a manager that has been stopped.
     pub(crate) fn end_all(&self) {
-        let keepers: Vec<_> = {
-            let keepers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            keepers.values().filter_map(Weak::upgrade).collect()
-        };
-        for keeper in keepers {
+        for keeper in self.all() {
             let all = std::mem::take(&mut keeper.queue().due);
             for hold in all.into_values() {
                 hold.end_for_shutdown();
             }
         }
+    }
+
+    fn all(&self) -> Vec<Arc<Keeper>> {
+        let keepers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keepers.values().filter_map(Weak::upgrade).collect()
     }
 
     fn here(&self, executor: &Executor) -> Arc<Keeper> {
@@ -72,14 +83,14 @@ impl Drop for Keepers {
 
 /// Has the hold looked at again when its renewal is due, and at its end in any case.
 fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
-    match hold.remaining() {
-        Ok(left) => {
-            let pause = if hold.extend { left.min(renewal) } else { left };
-            let now = hold.redlock.executor.now();
-            hold.keep_by(keeper, now.checked_add(pause).unwrap_or(now));
-        }
-        Err(End::Lost(Loss::ShutDown)) => hold.end_for_shutdown(),
-        Err(_) => hold.announce_end(),
+    let kept = hold.remaining().is_ok_and(|left| {
+        let pause = if hold.extend { left.min(renewal) } else { left };
+        let now = hold.redlock.executor.now();
+        hold.keep_by(keeper, now.checked_add(pause).unwrap_or(now))
+    });
+    if !kept {
+        hold.announce_end();
+        hold.set_aside(keeper);
     }
 }
 
@@ -96,6 +107,8 @@ pub(crate) type Ticket = (Instant, u64);
 #[derive(Debug, Default)]
 struct Queue {
     due: BTreeMap<Ticket, Arc<Hold>>,
+    /// Ended, and not given back by whoever has it by hand: for a shutdown to do it.
+    lost: HashMap<Ticket, Arc<Hold>>,
     made: u64,
     /// When the task looks next. `None`: there is no task.
     looks: Option<Instant>,
@@ -123,6 +136,19 @@ impl Keeper {
         (ticket, sleeping)
     }
 
+    /// Remembers a hold that has ended. `None`: nothing more is taken, and it is to be given back at once.
+    pub(super) fn set_aside(&self, hold: Arc<Hold>) -> Option<Ticket> {
+        let mut queue = self.queue();
+        // Whoever gave back all the others has not seen this one.
+        if hold.redlock.census.refuses() {
+            return None;
+        }
+        queue.made += 1;
+        let ticket = (hold.acquired, queue.made);
+        queue.lost.insert(ticket, hold);
+        Some(ticket)
+    }
+
     /// Starts the task. Where that is not possible any more, all in the queue are lost before this returns.
     pub(super) fn start(self: &Arc<Self>, executor: &Executor) {
         let task = Task {
@@ -136,7 +162,8 @@ impl Keeper {
         // Dropped only after the queue is unlocked: a hold may end with it, which is more than should happen here.
         let forgotten = {
             let mut queue = self.queue();
-            let forgotten = queue.due.remove(&ticket);
+            let due = queue.due.remove(&ticket);
+            let forgotten = due.or_else(|| queue.lost.remove(&ticket));
             if queue.is_orphan && queue.due.is_empty() {
                 self.sooner.notify_one();
             }
@@ -202,6 +229,7 @@ impl Drop for Task {
         };
         for hold in left.into_values() {
             hold.lose(Loss::NobodyRenews);
+            hold.set_aside(&self.keeper);
         }
     }
 }
@@ -229,6 +257,7 @@ impl Drop for Renewing {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
             hold.lose(Loss::NobodyRenews);
+            hold.set_aside(&self.keeper);
         }
     }
 }

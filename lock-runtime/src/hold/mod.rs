@@ -223,6 +223,22 @@ impl Hold {
         }
     }
 
+    /// It has ended, and nothing renews it any more. What somebody has by hand he gives back himself, unless a shutdown comes
+    /// first.
+    fn set_aside(self: &Arc<Self>, keeper: &Arc<Keeper>) {
+        {
+            let mut state = self.state();
+            if state.bound || state.claims.is_empty() {
+                return;
+            }
+            if let Some(ticket) = keeper.set_aside(Arc::clone(self)) {
+                state.keeper = Some((Arc::clone(keeper), ticket));
+                return;
+            }
+        }
+        drop(self.take_claims());
+    }
+
     /// Ends it, and hands over the claims for their release. None the second time.
     pub(crate) fn take_claims(&self) -> Vec<Claim> {
         let (claims, keeper) = {
@@ -247,12 +263,13 @@ impl Hold {
         self.ended.notified()
     }
 
-    /// Has it renewed from `at` on, unless it has ended.
-    pub(crate) fn keep_by(self: &Arc<Self>, keeper: &Arc<Keeper>, at: Instant) {
+    /// Has it renewed from `at` on. False: it has ended.
+    #[must_use]
+    pub(crate) fn keep_by(self: &Arc<Self>, keeper: &Arc<Keeper>, at: Instant) -> bool {
         let start = {
             let mut state = self.state();
             if state.end.is_some() {
-                return;
+                return false;
             }
             let (ticket, start) = keeper.enqueue(Arc::clone(self), at);
             state.keeper = Some((Arc::clone(keeper), ticket));
@@ -261,6 +278,7 @@ impl Hold {
         if start {
             keeper.start(&self.redlock.executor);
         }
+        true
     }
 
     /// Renews all claims, and waits until it is known what came of it. False: inconclusive.
