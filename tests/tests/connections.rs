@@ -1,6 +1,9 @@
 //! Connections: found dead before a request needs them, made anew, and never a queue that is taken for silence.
 
-use lock_tests::{DEADLINE, Disk, Fleet, Mode, cycle, eventually, ready};
+use lock_runtime::LockManager;
+use lock_tests::{DEADLINE, Disk, Fleet, Mode, RedisServer, cycle, eventually, ready};
+use std::io::Write;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -55,6 +58,56 @@ async fn an_idle_connection_that_was_forgotten_is_found_without_a_request() {
             .all(|(now, before)| now > *before)
     })
     .await;
+}
+
+/// What is said before a server is known is kept until it can be understood, so there has to be an end to it.
+#[tokio::test]
+async fn a_stranger_that_does_not_stop_talking_is_hung_up_on() {
+    const MUCH: usize = 1 << 26;
+    for (begins, goes_on) in [
+        ("+", "a"),
+        ("$536870912\r\n", "a"),
+        ("*2147483647\r\n", ":1\r\n"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+        let address = listener.local_addr().expect("it is bound");
+        let talking = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("the manager connects");
+            let text = goes_on.repeat(1 << 16);
+            let mut said = client.write(begins.as_bytes()).unwrap_or(0);
+            while said < MUCH
+                && let Ok(more) = client.write(text.as_bytes())
+            {
+                said += more;
+            }
+            said
+        });
+        let locks = LockManager::builder().node(format!("redis://{address}"));
+        // Much longer than it takes to say so much.
+        let locks = locks.node_timeout(Duration::from_secs(10)).build().unwrap();
+        let error = locks.lock("k").ttl(TTL).acquire().await;
+        let error = error.expect_err("not Redis").to_string();
+        assert!(error.contains("what answers there is not Redis"), "{error}");
+        let said = talking.join().expect("no panic");
+        assert!(said < MUCH, "{begins:?}: {said} bytes were read");
+    }
+}
+
+/// Whatever else it may: what it takes it could not release.
+#[tokio::test]
+async fn a_user_who_may_load_scripts_and_not_call_them_is_refused() {
+    let server = RedisServer::options().user("locks", "pw").start();
+    server.command::<()>(&["ACL", "SETUSER", "locks", "-evalsha"]);
+    let url = server.url().replace("redis://", "redis://locks:pw@");
+    let locks = LockManager::builder()
+        .node(url)
+        .node_timeout(Duration::from_secs(1));
+    let locks = locks.build().unwrap();
+    let error = locks.lock("k").ttl(TTL).acquire().await;
+    let error = error.expect_err("it could not be released").to_string();
+    assert!(error.contains("NOPERM"), "{error}");
+    assert!(error.contains("evalsha"), "{error}");
+    assert!(!server.exists("k"));
 }
 
 /// A node that is known to be silent is not sent more and more requests.

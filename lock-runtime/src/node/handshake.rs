@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::life::Life;
 use super::link::{Link, NOT_REDIS, words};
-use super::script::{EXTEND, RELEASE};
+use super::script::{EXTEND, NOTHING, RELEASE};
 use super::target::Target;
 use super::wire::{Abandon, Wire};
 
@@ -35,13 +35,18 @@ pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
         Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
     };
     let abandon = wire.abandon_handle();
+    let trust = wire.trust();
     let first = wire.first_byte();
     match timeout(patience, greet(wire, target)).await {
-        Ok(Ok((link, driver))) => Ok(Opened {
-            link,
-            driver,
-            abandon,
-        }),
+        Ok(Ok((link, driver))) => {
+            trust.trust();
+            Ok(Opened {
+                link,
+                driver,
+                abandon,
+            })
+        }
+        Ok(Err(_)) if trust.is_broken() => Err(NOT_REDIS.into()),
         Ok(Err(error)) => Err(match first.get() {
             None if error.is_connection_dropped() => CLOSED.into(),
             Some(first) if !begins_an_answer(first) => stranger(first).into(),
@@ -114,7 +119,7 @@ async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError
 }
 
 /// What is sent first, and how many of its commands must succeed. Then come `INFO` and what the server remembers, and the
-/// scripts, which are sent again where they are missing.
+/// scripts, which are sent again where they are missing, and whether they may be called.
 fn questions(target: &Target) -> (Pipeline, usize) {
     let login = &target.login;
     let mut questions = redis::pipe();
@@ -131,9 +136,11 @@ fn questions(target: &Target) -> (Pipeline, usize) {
     let required = questions.len();
     questions.cmd("INFO").arg("server");
     questions.cmd("GET").arg(&target.marker);
-    for script in [&RELEASE, &EXTEND] {
+    for script in [&RELEASE, &EXTEND, &NOTHING] {
         questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
     }
+    // Whoever may load scripts need not be permitted to call them.
+    questions.cmd("EVALSHA").arg(NOTHING.hash()).arg(0);
     (questions, required)
 }
 

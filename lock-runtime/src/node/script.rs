@@ -14,6 +14,10 @@ pub(super) struct Script {
 }
 
 impl Script {
+    pub(super) fn hash(&self) -> &str {
+        &self.hash
+    }
+
     /// Calls it. A second call is only made if `still` agrees, as it comes behind what was sent since the first.
     pub(super) async fn call(
         &self,
@@ -23,7 +27,7 @@ impl Script {
         with: impl Fn(&str, &str) -> Cmd,
         still: impl Fn() -> bool,
     ) -> Result<Value, NodeError> {
-        let by_hash = first.get_or_init(|| with("EVALSHA", &self.hash));
+        let by_hash = first.get_or_init(|| with("EVALSHA", self.hash()));
         match link.send(by_hash, limit).await {
             Err(error) if error.is_noscript() && still() => {
                 link.send(&with("EVAL", self.source), limit).await
@@ -45,5 +49,6 @@ macro_rules! script {
 script!(ACQUIRE, "acquire.lua");
 script!(ACQUIRE_FENCED, "acquire_fenced.lua");
 script!(EXTEND, "extend.lua");
+script!(NOTHING, "nothing.lua");
 script!(RAISE, "raise.lua");
 script!(RELEASE, "release.lua");

@@ -28,8 +28,13 @@ pub(super) struct Wire {
     socket: Socket,
     abandoned: Arc<AtomicBool>,
     first: FirstByte,
-    heard: bool,
+    /// How many bytes came.
+    heard: usize,
+    trust: Trust,
 }
+
+/// How much a stranger may send: many times what a server answers to the handshake.
+const MOST_OF_A_STRANGER: usize = 64 * 1024;
 
 #[derive(Debug)]
 enum Socket {
@@ -46,6 +51,35 @@ impl Abandon {
     /// When the wire is dropped, its connection is reset instead of closed.
     pub(super) fn abandon(&self) {
         self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Whether the server at the end of a [`Wire`] is known, and may send as much as it likes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trust(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    trusted: AtomicBool,
+    broken: AtomicBool,
+}
+
+impl Trust {
+    pub(super) fn trust(&self) {
+        self.0.trusted.store(true, Ordering::Release);
+    }
+
+    /// It sent too much before.
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.broken.load(Ordering::Acquire)
+    }
+
+    fn allows(&self, bytes: usize) -> bool {
+        let allowed = bytes <= MOST_OF_A_STRANGER || self.0.trusted.load(Ordering::Acquire);
+        if !allowed {
+            self.0.broken.store(true, Ordering::Release);
+        }
+        allowed
     }
 }
 
@@ -76,12 +110,17 @@ impl Wire {
             socket,
             abandoned: Arc::default(),
             first: FirstByte::default(),
-            heard: false,
+            heard: 0,
+            trust: Trust::default(),
         })
     }
 
     pub(super) fn first_byte(&self) -> FirstByte {
         self.first.clone()
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        self.trust.clone()
     }
 
     pub(super) fn abandon_handle(&self) -> Abandon {
@@ -118,11 +157,14 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf));
-        if !self.heard
-            && let Some(first) = buf.filled().get(before)
-        {
-            self.heard = true;
+        let came = buf.filled().get(before..).unwrap_or_default();
+        if let (0, Some(first)) = (self.heard, came.first()) {
             self.first.0.get_or_init(|| *first);
+        }
+        self.heard = self.heard.saturating_add(came.len());
+        // An answer without an end would be kept in memory until the time for the handshake is over.
+        if !self.trust.allows(self.heard) {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         read
     }

@@ -1,0 +1,2 @@
+-- Touches no key.
+return 0
