@@ -92,10 +92,11 @@ impl Node for MemoryNode {
 
     fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
+            let mut state = self.state();
+            // No release can come in between.
             if !ask.commit(position) {
                 return Err(NodeError::from("decided without it"));
             }
-            let mut state = self.state();
             if state.locks.get(&ask.key) == Some(&ask.token) {
                 // An earlier request of this attempt was late, and it counts.
                 let fence = ask.fence.as_ref().map(|fence| state.remember(fence));
@@ -107,6 +108,7 @@ impl Node for MemoryNode {
 
     fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
+            let mut state = self.state();
             if !extension.commit(position) {
                 return Err(NodeError::from("the lease has ended"));
             }
@@ -117,7 +119,7 @@ impl Node for MemoryNode {
                 fence,
                 ..
             } = &*extension;
-            self.state().take(key, *token, *ttl, fence.as_ref())
+            state.take(key, *token, *ttl, fence.as_ref())
         })
     }
 
@@ -224,6 +226,8 @@ mod tests {
     use std::sync::OnceLock;
     use std::time::Duration;
 
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn ask(key: &str, ttl: Duration) -> Arc<Ask> {
@@ -314,6 +318,37 @@ mod tests {
         let late = ask("k", Duration::from_secs(10));
         late.ledger.close();
         assert!(take(&node, &late).await.is_err());
+        assert_eq!(owner(&node, "k").await, None);
+    }
+
+    /// Renewal and release on different threads: the one comes before the other or not at all.
+    #[tokio::test]
+    async fn what_is_released_while_its_renewal_waits_for_the_node_is_not_taken_again() {
+        let node = Arc::new(MemoryNode::new());
+        let mine = ask("k", Duration::from_secs(10));
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
+        let extension = Arc::new(Extension {
+            key: Arc::clone(&mine.key),
+            token: mine.token,
+            ttl: mine.ttl,
+            fence: None,
+            until: Instant::now() + mine.ttl,
+            limit: mine.limit.clone(),
+            ledger: Arc::default(),
+            command: OnceLock::new(),
+        });
+        let renewing = {
+            let mut state = node.state();
+            let (renewing, its) = (Arc::clone(&node), Arc::clone(&extension));
+            let renewing = std::thread::spawn(move || renewing.extend(its, 0).now_or_never());
+            // Nothing tells that it waits. If it comes only later, it is refused in any case.
+            std::thread::sleep(Duration::from_millis(20));
+            extension.ledger.close();
+            state.locks.remove(&mine.key);
+            renewing
+        };
+        let renewed = renewing.join().expect("no panic");
+        assert_eq!(renewed, Some(Err("the lease has ended".into())));
         assert_eq!(owner(&node, "k").await, None);
     }
 }
