@@ -410,6 +410,28 @@ async fn grace_is_waited_for_and_no_longer() {
 mod heavy {
     use super::*;
 
+    /// So many that they are released one after the other: the answers of the others are enough to go on.
+    #[tokio::test]
+    async fn a_silent_node_keeps_nobody_from_being_told_of_many_releases() {
+        let fleet = Fleet::start(3).behind_proxies();
+        let locks = ready(&fleet).await;
+        let requests = (0..1000).map(|key| {
+            let request = ask(&locks, &format!("k{key}")).wait(LONG);
+            tokio::spawn(request.acquire())
+        });
+        let requests: Vec<_> = requests.collect();
+        let mut leases = Vec::new();
+        for request in requests {
+            leases.push(request.await.expect("no panic").expect("free"));
+        }
+        fleet.proxies()[0].set(Mode::Blackhole);
+        let report = locks.shutdown(Duration::ZERO).await;
+        assert_eq!((report.stopped, report.left), (1000, 1000));
+        for server in &fleet.servers()[1..] {
+            assert_eq!(server.keys("k*"), [""; 0]);
+        }
+    }
+
     /// In the middle of everything that a manager does.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn under_load_no_key_is_left_when_it_returns() {

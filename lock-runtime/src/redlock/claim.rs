@@ -7,7 +7,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{SemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::quorum::quorum;
@@ -268,12 +268,10 @@ impl Release {
     async fn run(mut self, asked: Vec<usize>) {
         let gone = Instant::now().checked_add(self.ttl);
         let redlock = Arc::clone(&self.redlock);
-        let mut unreached = {
-            let Ok(_turn) = redlock.releases.acquire().await else {
-                return;
-            };
-            self.tell(asked, false).await
+        let Ok(turn) = redlock.releases.acquire().await else {
+            return;
         };
+        let mut unreached = self.tell(asked, Some(turn)).await;
         self.report();
         if unreached.is_empty() {
             return;
@@ -290,13 +288,18 @@ impl Release {
                 redlock.counters.releases_abandoned.add();
                 return;
             }
-            unreached = self.tell(unreached, true).await;
+            unreached = self.tell(unreached, None).await;
         }
     }
 
-    /// Tells the nodes, and gives back those that did not confirm in time.
-    async fn tell(&mut self, nodes: Vec<usize>, again: bool) -> Vec<usize> {
-        let give_back = Arc::new(self.give_back(again));
+    /// Tells the nodes, and gives back those that did not confirm in time. The first time it has a `turn`, and ends it once
+    /// nothing more can be learned: others need not wait for a node that is silent.
+    async fn tell(
+        &mut self,
+        nodes: Vec<usize>,
+        mut turn: Option<SemaphorePermit<'_>>,
+    ) -> Vec<usize> {
+        let give_back = Arc::new(self.give_back(turn.is_none()));
         let mut replies = Replies::of(nodes.len());
         for node in nodes {
             let reply = Arc::clone(&self.redlock.nodes[node]).release(Arc::clone(&give_back));
@@ -310,6 +313,7 @@ impl Release {
             self.confirmation.answers[node] = Some(answer);
             if self.confirmation.is_decided() {
                 self.report();
+                drop(turn.take());
             }
         }
         unreached
