@@ -17,6 +17,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, Ident, LitStr, Path, Result};
 
+use crate::groups::made_visible;
 use crate::key::Keys;
 
 use self::reader::Reader;
@@ -204,7 +205,7 @@ impl Args {
             reader.read_all(input);
             Ok(())
         };
-        if let Err(error) = all.parse2(tokens) {
+        if let Err(error) = all.parse2(made_visible(tokens)) {
             reader.report(error);
         }
         reader.finish(Span::call_site().resolved_at(user))

@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use crate::args::{Args, Mistakes, OnBusy, OnLost, Time, Wait};
+use crate::groups::made_visible_before_body;
 use crate::item::{Braces, Form, Function, Future};
 use crate::params;
 use crate::refused::without_lock;
@@ -15,7 +16,7 @@ use crate::span::{generated_at, moved_to};
 /// The whole attribute. Where something is wrong, the item follows the errors without its lock, so that nothing else in
 /// the file breaks and editors keep completing.
 pub(crate) fn attribute(arguments: &TokenStream, item: &TokenStream) -> TokenStream {
-    let function: Function = match syn::parse2(item.clone()) {
+    let function: Function = match syn::parse2(made_visible_before_body(item)) {
         Ok(function) => function,
         Err(error) => {
             let error = error.into_compile_error();

@@ -12,6 +12,7 @@ use syn::{
     token,
 };
 
+use crate::groups::made_visible;
 use crate::key::peel;
 
 /// A function that can be guarded.
@@ -73,7 +74,7 @@ impl Parse for Function {
             Form::Async
         } else {
             Form::Future(Box::new(
-                future(&body.content).ok_or_else(|| not_async(&signature))?,
+                future(made_visible(body.content.clone())).ok_or_else(|| not_async(&signature))?,
             ))
         };
         Ok(Self {
@@ -128,24 +129,27 @@ fn not_async(signature: &Signature) -> Error {
 }
 
 fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
-    // Not there when a macro has put the body into an invisible group.
-    let written = input.fork().parse::<Group>().ok();
-    let (span, content) = input.step(|cursor| {
-        cursor
-            .group(Delimiter::Brace)
-            .map(|(content, span, rest)| ((span.join(), content.token_stream()), rest))
-            .ok_or_else(|| cursor.error("expected the body of the function"))
-    })?;
-    let split = |input: ParseStream<'_>| Ok((input.call(Attribute::parse_inner)?, input.parse()?));
-    let (inner_attrs, content) = split
-        .parse2(content.clone())
-        .unwrap_or((Vec::new(), content));
+    let block = match input.fork().parse() {
+        Ok(TokenTree::Group(block)) if block.delimiter() == Delimiter::Brace => block,
+        _ => return Err(input.error("expected the body of the function")),
+    };
+    input.parse::<TokenTree>()?;
+    let (inner_attrs, content) = inner_attributes(block.stream());
     let braces = Braces {
-        span,
-        unfinished: written.filter(|_| ends_with_dot(&content)),
+        span: block.span(),
+        unfinished: ends_with_dot(&content).then_some(block),
         content,
     };
     Ok((inner_attrs, braces))
+}
+
+fn inner_attributes(content: TokenStream) -> (Vec<Attribute>, TokenStream) {
+    let split = |input: ParseStream<'_>| Ok((input.call(Attribute::parse_inner)?, input.parse()?));
+    match split.parse2(content.clone()) {
+        Ok((attrs, rest)) if !attrs.is_empty() => (attrs, made_visible(rest)),
+        // Not put together anew.
+        _ => (Vec::new(), content),
+    }
 }
 
 /// Whether the last token is the dot before a field or method, and not part of a range.
@@ -160,8 +164,8 @@ fn ends_with_dot(body: &TokenStream) -> bool {
     dots == 1
 }
 
-fn future(body: &TokenStream) -> Option<Future> {
-    let mut statements = Block::parse_within.parse2(body.clone()).ok()?;
+fn future(body: TokenStream) -> Option<Future> {
+    let mut statements = Block::parse_within.parse2(body).ok()?;
     let Some(Stmt::Expr(tail, None)) = statements.pop() else {
         return None;
     };

@@ -3,6 +3,7 @@
 mod args;
 mod duration;
 mod expand;
+mod groups;
 mod item;
 mod key;
 mod params;

@@ -110,3 +110,53 @@ async fn with_two_parameters_of_one_spelling() -> Outcome<()> {
     assert_eq!(hygienic(1, 2).await?, (1, 2));
     Ok(())
 }
+
+/// A fragment stays one operand, wherever it stands: in the attribute, in the signature, and in both kinds of bodies.
+macro_rules! with_operands {
+    ($($attr:meta)?; $name:ident, $boxed:ident, $sum:expr, $no:expr, $time:expr) => {
+        #[distributed_lock(
+            key = $sum * 2,
+            ttl = $time * 2,
+            fenced = !$no,
+            manager = locks(),
+            lease = lease,
+            on_busy = Ok($sum * 2)
+        )]
+        async fn $name(values: [u8; $sum * 2]) -> Outcome<usize> {
+            $(#![$attr])?
+            let twice = $sum * 2;
+            assert_eq!(lease.key(), "6");
+            assert!(lease.remaining() > Duration::from_secs(10));
+            assert!(lease.fence() > 0);
+            assert_eq!(twice, values.len());
+            Ok(twice)
+        }
+
+        #[distributed_lock(key = $sum * 2, ttl = "8s", manager = locks())]
+        fn $boxed() -> impl Future<Output = Outcome<usize>> {
+            let before = $sum * 2;
+            async move {
+                holds("6");
+                let twice = $sum * 2;
+                assert_eq!(before, twice);
+                Ok(twice)
+            }
+        }
+    };
+}
+
+const ON: bool = true;
+const OFF: bool = false;
+const A_WHILE: Duration = Duration::from_secs(3);
+
+with_operands!(; operands, boxed_operands, 1 + 2, ON && OFF, A_WHILE + A_WHILE);
+with_operands!(allow(unused_parens); allowed_operands, more_boxed_operands, 1 + 2, ON && OFF, A_WHILE + A_WHILE);
+
+#[tokio::test]
+async fn with_sums_for_operands() -> Outcome<()> {
+    assert_eq!(operands([0; 6]).await?, 6);
+    assert_eq!(allowed_operands([0; 6]).await?, 6);
+    assert_eq!(boxed_operands().await?, 6);
+    assert_eq!(more_boxed_operands().await?, 6);
+    Ok(())
+}
