@@ -197,22 +197,20 @@ fn without_impl_trait(ty: Type) -> Type {
             ty.elem = boxed(ty.elem);
             Type::Array(ty)
         }
-        // Without its group an `impl Trait` from a macro is seen to be one.
-        Type::Group(ty) => without_impl_trait(*ty.elem),
-        Type::Paren(ty) => without_impl_trait(*ty.elem),
+        // An `impl Trait` that a macro or parentheses are around is one. What is around other types stays: without it,
+        // `&(dyn A + B)` would mean something else.
+        Type::Group(ty) if is_impl_trait(&ty.elem) => without_impl_trait(*ty.elem),
+        Type::Group(mut ty) => {
+            ty.elem = boxed(ty.elem);
+            Type::Group(ty)
+        }
+        Type::Paren(ty) if is_impl_trait(&ty.elem) => without_impl_trait(*ty.elem),
+        Type::Paren(mut ty) => {
+            ty.elem = boxed(ty.elem);
+            Type::Paren(ty)
+        }
         Type::Path(mut ty) => {
-            for segment in &mut ty.path.segments {
-                let PathArguments::AngleBracketed(arguments) = &mut segment.arguments else {
-                    continue;
-                };
-                arguments.args = std::mem::take(&mut arguments.args)
-                    .into_iter()
-                    .map(|argument| match argument {
-                        GenericArgument::Type(ty) => GenericArgument::Type(without_impl_trait(ty)),
-                        other => other,
-                    })
-                    .collect();
-            }
+            in_arguments(&mut ty.path);
             Type::Path(ty)
         }
         Type::Ptr(mut ty) => {
@@ -227,6 +225,14 @@ fn without_impl_trait(ty: Type) -> Type {
             ty.elem = boxed(ty.elem);
             Type::Slice(ty)
         }
+        Type::TraitObject(mut ty) => {
+            for bound in &mut ty.bounds {
+                if let TypeParamBound::Trait(bound) = bound {
+                    in_arguments(&mut bound.path);
+                }
+            }
+            Type::TraitObject(ty)
+        }
         Type::Tuple(mut ty) => {
             ty.elems = std::mem::take(&mut ty.elems)
                 .into_iter()
@@ -235,5 +241,25 @@ fn without_impl_trait(ty: Type) -> Type {
             Type::Tuple(ty)
         }
         other => other,
+    }
+}
+
+fn is_impl_trait(ty: &Type) -> bool {
+    matches!(bare(ty), Type::ImplTrait(_))
+}
+
+/// [`without_impl_trait`] for what a path has between angle brackets.
+fn in_arguments(path: &mut Path) {
+    for segment in &mut path.segments {
+        let PathArguments::AngleBracketed(arguments) = &mut segment.arguments else {
+            continue;
+        };
+        for argument in &mut arguments.args {
+            if let GenericArgument::Type(ty) = argument {
+                *ty = without_impl_trait(ty.clone());
+            } else if let GenericArgument::AssocType(assoc) = argument {
+                assoc.ty = without_impl_trait(assoc.ty.clone());
+            }
+        }
     }
 }

@@ -157,6 +157,45 @@ async fn impl_trait_inside_of_a_result() -> Outcome<()> {
 }
 
 #[distributed_lock(key = "r", ttl = "8s", manager = locks())]
+async fn hidden_in_an_object(value: u8) -> Outcome<Box<dyn Iterator<Item = impl Display>>> {
+    holds("r");
+    Ok(Box::new([value, 9].into_iter()))
+}
+
+#[distributed_lock(key = "r", ttl = "8s", manager = locks())]
+async fn in_parentheses<'a>(value: &'a (dyn Display + Sync)) -> Outcome<&'a (dyn Display + Sync)> {
+    holds("r");
+    Ok(value)
+}
+
+macro_rules! returning {
+    ($name:ident, $shown:ty, $hidden:ty) => {
+        #[distributed_lock(key = "r", ttl = "8s", manager = locks())]
+        async fn $name(value: &$shown) -> Outcome<(&$shown, $hidden)> {
+            holds("r");
+            Ok((value, value.to_string()))
+        }
+    };
+}
+
+returning!(
+    in_invisible_groups,
+    dyn Display + Sync,
+    impl Display + Debug
+);
+
+#[tokio::test]
+async fn trait_objects_of_two_traits_and_with_hidden_types() -> Outcome<()> {
+    let listed = hidden_in_an_object(8).await?;
+    let listed: Vec<String> = listed.map(|item| item.to_string()).collect();
+    assert_eq!(listed, ["8", "9"]);
+    assert_eq!(in_parentheses(&8).await?.to_string(), "8");
+    let (shown, hidden) = in_invisible_groups(&8).await?;
+    assert_eq!(format!("{shown} {hidden:?}"), r#"8 "8""#);
+    Ok(())
+}
+
+#[distributed_lock(key = "r", ttl = "8s", manager = locks())]
 async fn hidden(value: u8) -> impl Debug + Send {
     holds("r");
     if value == 0 {
