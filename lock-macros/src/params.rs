@@ -324,7 +324,7 @@ fn mentioned(tokens: &TokenStream, name: &Ident, labels: bool) -> bool {
             TokenTree::Group(group) => mentioned(&group.stream(), name, labels),
             // One dot comes before a field or method, two or three before the end of a range.
             TokenTree::Ident(ident) => {
-                ident == *name && dots_before != 1 && (labels || !is_colon(trees.peek()))
+                ident.unraw() == word && dots_before != 1 && (labels || !is_colon(trees.peek()))
             }
             TokenTree::Punct(punct) => {
                 dots = if punct.as_char() == '.' {

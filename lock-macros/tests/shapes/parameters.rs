@@ -266,3 +266,16 @@ async fn raw_identifiers() -> Outcome<()> {
     assert_eq!(r#fn(1, (2,), 3).await?, 6);
     Ok(())
 }
+
+#[distributed_lock(key = "{id}:{r#count}", ttl = "8s", manager = locks())]
+async fn raw_or_not(r#id: u8, mut count: u8) -> Outcome<u8> {
+    holds("1:2");
+    r#count += id;
+    Ok(count)
+}
+
+#[tokio::test]
+async fn a_name_in_both_spellings() -> Outcome<()> {
+    assert_eq!(raw_or_not(1, 2).await?, 3);
+    Ok(())
+}
