@@ -4,7 +4,7 @@
 //! expands. Only a function that is not `async` has its body parsed, to find the future that it gives back.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{
@@ -73,9 +73,12 @@ impl Parse for Function {
         let form = if signature.asyncness.is_some() {
             Form::Async
         } else {
-            Form::Future(Box::new(
-                future(made_visible(body.content.clone())).ok_or_else(|| not_async(&signature))?,
-            ))
+            let future = future(made_visible(body.content.clone()));
+            let (future, early) = future.ok_or_else(|| not_async(&signature))?;
+            if let Some(early) = early {
+                return Err(unguarded(&early));
+            }
+            Form::Future(Box::new(future))
         };
         Ok(Self {
             attrs,
@@ -128,6 +131,14 @@ fn not_async(signature: &Signature) -> Error {
     )
 }
 
+fn unguarded(early: &Ident) -> Error {
+    Error::new(
+        early.span(),
+        "what is returned here would run without the lock: `#[distributed_lock]` guards the future at the end of the \
+         function; decide inside of it, or write an `async fn`",
+    )
+}
+
 fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
     let block = match input.fork().parse() {
         Ok(TokenTree::Group(block)) if block.delimiter() == Delimiter::Brace => block,
@@ -164,7 +175,8 @@ fn ends_with_dot(body: &TokenStream) -> bool {
     dots == 1
 }
 
-fn future(body: TokenStream) -> Option<Future> {
+/// The future at the end, and a `return` before it.
+fn future(body: TokenStream) -> Option<(Future, Option<Ident>)> {
     let mut statements = Block::parse_within.parse2(body).ok()?;
     let Some(Stmt::Expr(tail, None)) = statements.pop() else {
         return None;
@@ -187,7 +199,11 @@ fn future(body: TokenStream) -> Option<Future> {
         },
         ..
     } = block;
-    Some(Future {
+    let early = statements
+        .iter()
+        .filter(|statement| !matches!(statement, Stmt::Item(_)))
+        .find_map(|statement| early_return(statement.to_token_stream()));
+    let future = Future {
         before: quote!(#(#statements)*),
         wrapper,
         move_token,
@@ -196,6 +212,30 @@ fn future(body: TokenStream) -> Option<Future> {
             content: quote!(#(#stmts)*),
             unfinished: None,
         },
+    };
+    Some((future, early))
+}
+
+/// A `return` that may leave the function. That of an `async` block leaves the block; one in a closure is not told apart.
+fn early_return(tokens: TokenStream) -> Option<Ident> {
+    let mut in_async = false;
+    tokens.into_iter().find_map(|tree| match tree {
+        TokenTree::Ident(word) if word == "return" => Some(word),
+        TokenTree::Ident(word) => {
+            in_async = word == "async" || (in_async && word == "move");
+            None
+        }
+        TokenTree::Group(group) => {
+            let is_future = std::mem::take(&mut in_async);
+            let is_block = group.delimiter() == Delimiter::Brace;
+            (!(is_future && is_block))
+                .then(|| early_return(group.stream()))
+                .flatten()
+        }
+        _ => {
+            in_async = false;
+            None
+        }
     })
 }
 

@@ -42,7 +42,8 @@ use proc_macro::TokenStream;
 ///
 /// On `async fn`: free functions, methods, and methods in traits that have a body. Also on a function that ends in
 /// `async move { … }` or `Box::pin(async move { … })`, which is what `#[async_trait]` leaves; there the key may use
-/// `self` and parameters with a plain name. Not on an `impl` block, a trait or a module: on each function in it.
+/// `self` and parameters with a plain name. What such a function does before that future runs when it is called, without
+/// the lock; to return anything else is a mistake. Not on an `impl` block, a trait or a module: on each function in it.
 ///
 /// Attributes are expanded from the top, and the first one ends up innermost:
 ///
