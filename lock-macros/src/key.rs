@@ -12,8 +12,9 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Member, Result};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Member, Result, Token};
 
 use crate::span::{generated_at, moved_to};
 
@@ -127,12 +128,10 @@ impl Keys {
 
 impl Key {
     fn new(value: Expr) -> Result<Self> {
-        match peel(value) {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(literal),
-                ..
-            }) => template(literal),
-            value => Ok(Self::Expr(Box::new(value))),
+        let value = peel(value);
+        match text(&value) {
+            Some(literal) => template(literal.clone()),
+            None => no_template(&value).map_or(Ok(Self::Expr(Box::new(value))), Err),
         }
     }
 
@@ -170,6 +169,45 @@ pub(crate) fn peel(value: Expr) -> Expr {
         Expr::Group(group) => peel(*group.expr),
         value => value,
     }
+}
+
+/// The string literal that it is, in parentheses or not.
+fn text(value: &Expr) -> Option<&LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(literal),
+            ..
+        }) => Some(literal),
+        Expr::Paren(inner) => text(&inner.expr),
+        Expr::Group(inner) => text(&inner.expr),
+        _ => None,
+    }
+}
+
+/// The error for an expression that is nothing but text with placeholders, which would be part of the key as they are.
+fn no_template(value: &Expr) -> Option<Error> {
+    const CONVERSIONS: [&str; 4] = ["into", "to_owned", "to_string", "as_str"];
+    let literal = match value {
+        Expr::MethodCall(call) if CONVERSIONS.iter().any(|name| call.method == name) => {
+            text(&call.receiver)?.clone()
+        }
+        Expr::Macro(call) if call.mac.path.is_ident("concat") => {
+            let parts = Punctuated::<LitStr, Token![,]>::parse_terminated;
+            let parts = parts.parse2(call.mac.tokens.clone()).ok()?;
+            let whole: String = parts.iter().map(LitStr::value).collect();
+            LitStr::new(&whole, call.span())
+        }
+        _ => return None,
+    };
+    let text = literal.value();
+    let is_place = |piece: &Piece<'_>| matches!(piece, Piece::Place { .. });
+    split(&text).ok()?.iter().any(is_place).then(|| {
+        let literal = literal.token();
+        Error::new_spanned(
+            value,
+            format!("only a string literal by itself is a template, and this is a key with braces in it: write `{literal}`"),
+        )
+    })
 }
 
 fn template(literal: LitStr) -> Result<Key> {
@@ -271,11 +309,21 @@ fn is_readable(value: &str) -> bool {
 
 /// Whether `format!` itself finds the value: a name, keywords included (`{type}` is the parameter `r#type`).
 fn captured_by_format(value: &str) -> bool {
-    !value.starts_with("r#")
-        && is_readable(value)
-        && Ident::parse_any
-            .parse_str(value)
-            .is_ok_and(|name| name == value)
+    let is_name = || {
+        is_readable(value)
+            && Ident::parse_any
+                .parse_str(value)
+                .is_ok_and(|name| name == value)
+    };
+    !value.starts_with("r#") && (is_name_with_marks(value) || is_name())
+}
+
+/// Whether it may be a name in a script whose letters carry marks. `format!` knows, and says so if it is none.
+fn is_name_with_marks(value: &str) -> bool {
+    let may_belong = |c: char| c == '_' || c.is_alphanumeric() || !c.is_ascii();
+    value.starts_with(|c: char| c == '_' || c.is_alphabetic())
+        && value.chars().all(may_belong)
+        && !value.is_ascii()
 }
 
 /// The expression in a placeholder that `format!` does not understand.

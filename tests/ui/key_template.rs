@@ -56,4 +56,9 @@ async fn not_a_list() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(keys = ["order:{id}".to_string(), concat!("order:", "{id}")], ttl = "8s")]
+async fn no_templates(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {}

@@ -24,10 +24,10 @@ macro_rules! as_in_format {
 
 #[test]
 fn understands_what_format_understands() {
-    let (id, name, width, r#type) = (7_i32, "x", 5_usize, 1.5_f64);
+    let (id, name, width, r#type, नमस्ते) = (7_i32, "x", 5_usize, 1.5_f64, 8);
     as_in_format! {
         "order" "{{" "}}" "{{}}" "{{id}}" "a{{b}}c" "é{{"
-        "{id}" "order:{id}" "{id}{name}" "{{{id}}}" "{id:}" "{type}"
+        "{id}" "order:{id}" "{id}{name}" "{{{id}}}" "{id:}" "{type}" "{नमस्ते}"
         "{id:05}" "{id:+}" "{id:-}" "{id:+05}" "{id:#x}" "{id:#010b}" "{id:x?}" "{id:X?}" "{id:#?}" "{id:o}"
         "{name:?}" "{name:>8}" "{name:*<8}" "{name:^8}" "{name:é^8}" "{name:{>8}" "{name:}<8}" "{name::>8}"
         "{name:width$}" "{name:>width$}" "{name:.3}" "{name:.width$}" "{name:width$.width$}" "{name:08.3}"

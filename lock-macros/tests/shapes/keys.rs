@@ -184,3 +184,16 @@ async fn ambiguous_joins_are_one_key() -> Outcome<()> {
     joined("a:b", "c").await?;
     joined("a", "b:c").await
 }
+
+#[distributed_lock(key = ("{नमस्ते}:{id}"), ttl = "8s", manager = locks())]
+async fn in_parentheses(id: u8, mut नमस्ते: u8) -> Outcome<u8> {
+    holds("1:8");
+    नमस्ते += id;
+    Ok(नमस्ते)
+}
+
+#[tokio::test]
+async fn a_template_in_parentheses_and_a_name_whose_letters_carry_marks() -> Outcome<()> {
+    assert_eq!(in_parentheses(8, 1).await?, 9);
+    Ok(())
+}
