@@ -201,17 +201,19 @@ fn guarded(args: &Args, function: &str, output: &Output, inside: &Inside<'_>) ->
         .unwrap_or_else(|| braces(body.span, body.content.clone()));
     let body = quote_spanned!(at=> async #moved { #anchor #captures #lease #body });
     let failure = failure(&args.options.on_busy, output, &krate);
+    // It is kept while the lock is released, so where it is not `Send`, the compiler points at it.
+    let outcome = Ident::new("__lock_outcome", output.position());
     quote_spanned! {mixed=>
         let __lock_name = #name;
         let __lock_keys = #keys;
         let mut __lock_guard = #krate::__private::Guard::new(__lock_name, __lock_keys) #settings;
-        let __lock_outcome = {
+        let #outcome = {
             #quiet
             let __lock_body = #krate::__private::pin!(#body);
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        return match __lock_outcome {
+        return match #outcome {
             #krate::__private::Ok(__lock_value) => __lock_value,
             #krate::__private::Err(__lock_error) => #failure,
         };

@@ -102,11 +102,14 @@ use proc_macro::TokenStream;
 /// - What a pattern leaves without a name, as in `Foo(_, x)`, is dropped after the lock is released. A parameter that is
 ///   `_` as a whole is dropped before.
 /// - Under `#[async_trait]` a key cannot use what a pattern binds, as in `Path(id): Path<u64>`.
+/// - The result is kept while the lock is released, so the future is `Send` only if what it gives is: not with
+///   `Box<dyn Error>`, but with `Box<dyn Error + Send + Sync>`.
 /// - Every guarded function adds to the depth of a future's type: about 15 that await one another fit under the default
 ///   `recursion_limit`.
 /// - The body follows edition 2024 in when the temporaries of its last expression are dropped, in a crate of any edition.
-/// - `clippy::unused_async` does not see that a guarded body awaits nothing, and a parameter that is overwritten before it
-///   is read is not reported. In a function that assigns to a part of a parameter that it owns, `unused_assignments` is off.
+/// - Lints of Clippy that look at a function as a whole, such as `unused_async`, `needless_return` and `ptr_arg`, do not see
+///   into a guarded one, and a parameter that is overwritten before it is read is not reported. In a function that
+///   assigns to a part of a parameter that it owns, `unused_assignments` is off.
 /// - What is wrong with `{id}` is reported inside the template. What is wrong with `{order.id}` is reported at the whole
 ///   template, as stable compilers let no macro point into a literal.
 ///

@@ -63,6 +63,11 @@ impl Output {
         Ok(Self { ty, start, end })
     }
 
+    /// Where it is in the source, for names of ours.
+    pub(crate) fn position(&self) -> Span {
+        generated_at(self.start)
+    }
+
     /// A statement that never runs and tells the compiler the body's type: an async block cannot declare one.
     pub(crate) fn anchor(&self, krate: &TokenStream) -> TokenStream {
         if matches!(self.ty, Type::Infer(_)) {

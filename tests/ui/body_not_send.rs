@@ -16,6 +16,12 @@ async fn local() -> Result<u8, LockError> {
     Ok(*rc)
 }
 
+/// What a body gives is kept while the lock is released.
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn gives() -> Result<(), Box<dyn std::error::Error>> {
+    Ok(())
+}
+
 fn is_send(_: impl Send) {}
 
 #[tokio::main]
@@ -23,4 +29,5 @@ async fn main() {
     let _ = tokio::spawn(local()).await;
     is_send(count(Rc::new(8)));
     is_send(local());
+    is_send(gives());
 }
