@@ -312,8 +312,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Whether `tokens` mention the variable `name`, in a format string too. What a single colon follows, as in
-/// `Order { id: 1 }` or `|id: u64|`, is a variable only to macros of a strange kind: `labels` says whether it counts.
+/// Whether `tokens` mention the variable `name`, in a format string too. Two things are a variable only to macros of a
+/// strange kind, and `labels` says whether they count: what a single colon follows, as in `Order { id: 1 }` or `|id: u64|`,
+/// and what stands between braces of a text where `format!` does not look for a name, as in JSON.
 fn mentioned(tokens: &TokenStream, name: &Ident, labels: bool) -> bool {
     let word = name.unraw().to_string();
     let mut dots = 0;
@@ -334,7 +335,7 @@ fn mentioned(tokens: &TokenStream, name: &Ident, labels: bool) -> bool {
                 };
                 false
             }
-            TokenTree::Literal(literal) => in_format_string(&literal.to_string(), &word),
+            TokenTree::Literal(literal) => in_format_string(&literal.to_string(), &word, labels),
         };
         if found {
             return true;
@@ -347,18 +348,22 @@ fn is_colon(tree: Option<&TokenTree>) -> bool {
     matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Alone)
 }
 
-/// Whether `word` stands between braces in the text of a string literal.
-fn in_format_string(literal: &str, word: &str) -> bool {
-    let is_word = |c: char| c == '_' || c.is_alphanumeric();
+/// Whether `word` stands between braces in the text of a string literal: anywhere, or where `format!` looks for names.
+fn in_format_string(literal: &str, word: &str, anywhere: bool) -> bool {
+    let is_word = |c: char| c == '_' || c.is_alphanumeric() || !c.is_ascii();
     let mut depth = 0_usize;
+    let mut first_in_braces = false;
     let mut rest = literal;
     while let Some(first) = rest.chars().next() {
         let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
         if length > 0 {
-            if depth > 0 && &rest[..length] == word {
+            let (found, after) = rest.split_at(length);
+            let counts = anywhere || first_in_braces || after.starts_with('$');
+            if depth > 0 && counts && found == word {
                 return true;
             }
-            rest = &rest[length..];
+            first_in_braces = false;
+            rest = after;
             continue;
         }
         match first {
@@ -366,6 +371,11 @@ fn in_format_string(literal: &str, word: &str) -> bool {
             '}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        // Twice, it is a brace of the text.
+        first_in_braces = match first {
+            '{' => !first_in_braces,
+            _ => first_in_braces && first.is_whitespace(),
+        };
         rest = &rest[first.len_utf8()..];
     }
     false

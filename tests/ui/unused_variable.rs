@@ -28,6 +28,12 @@ async fn set_for_nobody(mut order: Order) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "order", ttl = "8s")]
+async fn only_in_text(id: u8, width: usize) -> Result<String, LockError> {
+    let json = r#"{"id": 8}"#;
+    Ok(format!("{{id}} {json:width$}"))
+}
+
 struct Order {
     lines: Vec<u8>,
 }
@@ -36,4 +42,5 @@ fn main() {
     drop(unused(1, 2, 3, 4, 5));
     drop(set_for_nobody(Order { lines: Vec::new() }));
     drop(not_changed(1));
+    drop(only_in_text(1, 2));
 }
