@@ -227,6 +227,7 @@ fn template(literal: LitStr) -> Result<Key> {
     }
     let mut rebuilt = String::new();
     let mut arguments = Vec::new();
+    let mut errors: Option<Error> = None;
     for piece in pieces {
         match piece {
             Piece::Text(text) => rebuilt.push_str(&text.replace('{', "{{").replace('}', "}}")),
@@ -236,12 +237,22 @@ fn template(literal: LitStr) -> Result<Key> {
                     rebuilt.push_str(value);
                 } else {
                     rebuilt.push_str(&arguments.len().to_string());
-                    arguments.push(placeholder(value, literal::part(&literal, &text, value))?);
+                    match (
+                        placeholder(value, literal::part(&literal, &text, value)),
+                        &mut errors,
+                    ) {
+                        (Ok(argument), _) => arguments.push(argument),
+                        (Err(error), Some(earlier)) => earlier.combine(error),
+                        (Err(error), first) => *first = Some(error),
+                    }
                 }
                 rebuilt.push_str(spec);
                 rebuilt.push('}');
             }
         }
+    }
+    if let Some(errors) = errors {
+        return Err(errors);
     }
     let format = if rebuilt == text {
         literal

@@ -23,7 +23,9 @@ pub trait FromLockError: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be made from a `LockError`",
     label = "the lock may be refused, and this error type cannot say so",
-    note = "write `impl From<lock_runtime::LockError> for {Self}`, or with `thiserror` a variant with `#[from] LockError`"
+    note = "write `impl From<lock_runtime::LockError> for {Self}`, or with `thiserror` a variant with `#[from] LockError`",
+    note = "for a type of another crate, such as `String`, only that crate can: return an error of your own, `anyhow::Error` \
+            or `Box<dyn Error + Send + Sync>`"
 )]
 pub trait LockFailure {
     /// `From`, under a name with a message of its own.

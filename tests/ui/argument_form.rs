@@ -41,4 +41,14 @@ async fn name_and_crate() -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock("order:{id}", "order", "8s")]
+async fn no_names(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+#[distributed_lock(key = order:{id}, ttl = 8s)]
+async fn no_quotes(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {}

@@ -61,4 +61,9 @@ async fn no_templates(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[distributed_lock(key = "{id + 1}:{next(id)}", ttl = "8s")]
+async fn two_expressions(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {}

@@ -7,6 +7,7 @@ use syn::parse::ParseStream;
 use syn::{Error, Expr, Ident, LitStr, Result, Token};
 
 use super::{ARGUMENTS, Args, Argument, Draft, Mistakes, names, together, unknown};
+use crate::duration;
 use crate::key::{Keys, peel};
 
 #[derive(Default)]
@@ -34,6 +35,8 @@ impl Reader {
                 self.report(input.error("a comma is missing before this"));
                 if !input.peek(Ident::peek_any) {
                     skip_to_comma(input);
+                    // It ends what was skipped, and no argument is missing before it.
+                    input.parse::<Option<Token![,]>>().ok();
                 }
             }
         }
@@ -69,18 +72,27 @@ impl Reader {
 
     /// The error for what does not begin with a name.
     fn nameless(&mut self, input: ParseStream<'_>) -> Error {
-        match input.fork().parse::<LitStr>() {
-            Ok(text) if !self.has("key") && !self.has("keys") => {
-                self.meant.push("key");
-                let text = text.token();
-                input.error(format!(
-                    "the name of this argument is missing: write `key = {text}`"
-                ))
-            }
-            _ => input.error(format!(
+        let text = input.fork().parse::<LitStr>().ok();
+        let text = text.and_then(|text| Some((self.meant_by(&text)?, text.token())));
+        let Some((name, text)) = text else {
+            return input.error(format!(
                 "arguments are written `name = value`, and the names are {}",
                 listed()
-            )),
+            ));
+        };
+        self.meant.push(name);
+        input.error(format!(
+            "the name of this argument is missing: write `{name} = {text}`"
+        ))
+    }
+
+    /// What text without a name probably is: the key comes to mind first, then the time.
+    fn meant_by(&self, text: &LitStr) -> Option<&'static str> {
+        if self.is_missing("key") && self.is_missing("keys") {
+            Some("key")
+        } else {
+            let is_time = self.is_missing("ttl") && duration::parse(&text.value()).is_ok();
+            is_time.then_some("ttl")
         }
     }
 

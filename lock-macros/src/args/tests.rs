@@ -164,9 +164,14 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("key = \"a\", ttl == \"1s\"", &["a value comes after `=`"]),
     ("\"a\", ttl = \"1s\"", &["write `key = \"a\"`"]),
     ("\"a\", ttl = \"1s\", key = \"b\"", &["write `key = \"a\"`"]),
+    ("key = \"a\", \"1s\"", &["write `ttl = \"1s\"`"]),
     (
-        "key = \"a\", \"1s\"",
+        "key = \"a\", \"b\"",
         &["arguments are written", "missing `ttl`"],
+    ),
+    (
+        "key = a:b, ttl = 1s",
+        &["a comma is missing", "in quotes: `ttl = \"1s\"`"],
     ),
     (
         "key = , ttl",

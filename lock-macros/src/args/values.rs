@@ -20,6 +20,10 @@ pub(super) fn time(argument: &str, value: Expr) -> Result<Time> {
             Err(problem) => Err(Error::new(text.span(), problem)),
         };
     }
+    if let Some(text) = without_quotes(&value) {
+        let problem = format!("`{text}` is written in quotes: `{argument} = \"{text}\"`");
+        return Err(Error::new_spanned(value, problem));
+    }
     let problem = match &value {
         number if is_number(number) => match whole(number) {
             Some(digits) => {
@@ -37,6 +41,17 @@ pub(super) fn time(argument: &str, value: Expr) -> Result<Time> {
             duration::FORMS
         ),
     ))
+}
+
+/// A duration that would be one in quotes: a number whose suffix is a unit.
+fn without_quotes(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(number),
+            ..
+        }) => Some(number.to_string()).filter(|text| duration::parse(text).is_ok()),
+        _ => None,
+    }
 }
 
 /// The digits of a number that could have a unit.
