@@ -193,16 +193,30 @@ fn guarded(args: &Args, function: &str, output: &Output, inside: &Inside<'_>) ->
     let anchor = output.anchor(&krate);
     let lease = args.options.lease.as_ref();
     let lease = lease.map(|name| lease_binding(name, &krate));
-    // A parameter that was moved away before is missed by the body, and that is where it is said.
-    let at = generated_at(body.span);
+    // A parameter that was moved away before is missed by the body, and that is where it is said. Without our mark: in a
+    // block with it, the compiler calls parameters "value".
+    let position = body.span;
+    let at = generated_at(position);
     let body = body
         .unfinished
         .clone()
         .unwrap_or_else(|| braces(body.span, body.content.clone()));
-    let body = quote_spanned!(at=> async #moved { #anchor #captures #lease #body });
+    let body = users_braces(
+        position,
+        quote_spanned!(at=> #anchor #captures #lease #body),
+    );
+    let body = quote_spanned!(position=> async #moved #body);
     let failure = failure(&args.options.on_busy, output, &krate);
-    // It is kept while the lock is released, so where it is not `Send`, the compiler points at it.
+    // What is wrong with what comes out, such as that it is not `Send`, although it is kept while the lock is released, or
+    // does not live long enough, is said at the return type.
     let outcome = Ident::new("__lock_outcome", output.position());
+    let at_output = moved_to(output.position(), &krate);
+    let end = quote_spanned! {output.position()=>
+        return match #outcome {
+            #at_output::__private::Ok(__lock_value) => __lock_value,
+            #at_output::__private::Err(__lock_error) => #failure,
+        };
+    };
     quote_spanned! {mixed=>
         let __lock_name = #name;
         let __lock_keys = #keys;
@@ -213,10 +227,7 @@ fn guarded(args: &Args, function: &str, output: &Output, inside: &Inside<'_>) ->
             __lock_guard.run(__lock_body).await
         };
         __lock_guard.finish().await;
-        return match #outcome {
-            #krate::__private::Ok(__lock_value) => __lock_value,
-            #krate::__private::Err(__lock_error) => #failure,
-        };
+        #end
     }
 }
 

@@ -49,4 +49,15 @@ async fn unknown_name(id: u64) -> Result<u64, LockError> {
     Ok(idd)
 }
 
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn not_mutable(id: String) -> Result<String, LockError> {
+    id.push('8');
+    Ok(id)
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn too_short(id: &str) -> Result<&'static str, LockError> {
+    Ok(id)
+}
+
 fn main() {}
