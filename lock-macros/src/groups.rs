@@ -105,6 +105,6 @@ fn is_torn(content: &TokenStream, next: Option<&TokenTree>) -> bool {
     }
 }
 
-fn is_punct(tree: &TokenTree, character: char) -> bool {
+pub(crate) fn is_punct(tree: &TokenTree, character: char) -> bool {
     matches!(tree, TokenTree::Punct(punct) if punct.as_char() == character)
 }

@@ -12,7 +12,7 @@ use syn::{
     token,
 };
 
-use crate::groups::made_visible;
+use crate::groups::{is_punct, made_visible};
 use crate::key::peel;
 
 /// A function that can be guarded.
@@ -30,8 +30,8 @@ pub(crate) struct Function {
 pub(crate) struct Braces {
     pub(crate) span: Span,
     pub(crate) content: TokenStream,
-    /// The user's own token, where the body ends with a dot that waits for a name. The compiler has complained of it
-    /// before the attribute was expanded, and only at the same closing brace it does not do so again.
+    /// The user's own token, where the body ends in the middle of something. The compiler has complained of it before the
+    /// attribute was expanded, and only at the same closing brace it does not do so again.
     pub(crate) unfinished: Option<Group>,
 }
 
@@ -148,7 +148,7 @@ fn body(input: ParseStream<'_>) -> Result<(Vec<Attribute>, Braces)> {
     let (inner_attrs, content) = inner_attributes(block.stream());
     let braces = Braces {
         span: block.span(),
-        unfinished: ends_with_dot(&content).then_some(block),
+        unfinished: is_unfinished(&content).then_some(block),
         content,
     };
     Ok((inner_attrs, braces))
@@ -163,16 +163,37 @@ fn inner_attributes(content: TokenStream) -> (Vec<Attribute>, TokenStream) {
     }
 }
 
-/// Whether the last token is the dot before a field or method, and not part of a range.
-fn ends_with_dot(body: &TokenStream) -> bool {
-    let dots = body
-        .clone()
-        .into_iter()
-        .fold(0_usize, |dots, tree| match tree {
-            TokenTree::Punct(punct) if punct.as_char() == '.' => dots + 1,
-            _ => 0,
-        });
-    dots == 1
+/// Whether the body ends in the middle of a statement, as far as its last tokens tell.
+fn is_unfinished(body: &TokenStream) -> bool {
+    const NEED_MORE: [&str; 7] = ["let", "if", "else", "match", "while", "for", "use"];
+    const ENDS: [&str; 8] = [
+        "self", "Self", "true", "false", "await", "return", "break", "continue",
+    ];
+    let mut last = Vec::new();
+    for tree in body.clone() {
+        let ends = is_punct(&tree, ';') || is_group(&tree, Delimiter::Brace);
+        last.push(tree);
+        if ends {
+            last.clear();
+        }
+    }
+    let needs_more = |tree: &TokenTree| NEED_MORE.iter().any(|word| tree.to_string() == *word);
+    match &*last {
+        last if last.iter().any(needs_more) => true,
+        // The end of a range, and not the dot before a field or method.
+        [.., before, dot] if is_punct(dot, '.') => !is_punct(before, '.'),
+        [.., TokenTree::Punct(last)] => !"?>".contains(last.as_char()),
+        [.., TokenTree::Ident(word)] => {
+            syn::parse2::<Ident>(word.to_token_stream()).is_err()
+                && !ENDS.iter().any(|end| word == end)
+        }
+        [.., sign, group] => is_punct(sign, '#') && is_group(group, Delimiter::Bracket),
+        _ => false,
+    }
+}
+
+fn is_group(tree: &TokenTree, delimiter: Delimiter) -> bool {
+    matches!(tree, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
 /// The future at the end, and a `return` before it.

@@ -32,6 +32,31 @@ async fn calls(shop: &mut Shop) -> Result<(), LockError> {
     Ok(())
 }
 
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn a_binding(id: u64) -> Result<u64, LockError> {
+    let next = id + 1
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn a_condition(id: u64) -> Result<u64, LockError> {
+    if id == 0
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn a_sum(id: u64) -> Result<u64, LockError> {
+    id +
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn a_cast(id: u64) -> Result<u64, LockError> {
+    id as
+}
+
+#[distributed_lock(key = "order:{id}", ttl = "8s")]
+async fn an_attribute(id: u64) -> Result<u64, LockError> {
+    #[allow(unused)]
+}
+
 fn main() {
     drop(calls(&mut Shop { open: true }));
 }
