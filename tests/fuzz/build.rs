@@ -9,6 +9,7 @@ mod product {
     pub(crate) mod args;
     pub(crate) mod duration;
     pub(crate) mod expand;
+    pub(crate) mod groups;
     pub(crate) mod item;
     pub(crate) mod key;
     pub(crate) mod params;
@@ -24,7 +25,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use dice::Dice;
-use product::{args, duration, expand, item, key, params, refused, returns, span};
+use product::{args, duration, expand, groups, item, key, params, refused, returns, span};
 use template::Template;
 
 const WELL_FORMED: usize = 300;
