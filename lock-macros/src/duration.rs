@@ -70,7 +70,25 @@ fn unusable_unit(text: &str, number: &str, unit: &str) -> String {
     if UNITS.iter().any(|(name, _)| *name == lower) {
         return format!("unknown unit `{unit}` in `{text}`: units are in lower case");
     }
-    format!("unknown unit `{unit}` in `{text}`")
+    let unknown = format!("unknown unit `{unit}` in `{text}`");
+    let other = match &*lower {
+        "msec" | "millis" | "milliseconds" => "ms",
+        "sec" | "secs" | "second" | "seconds" => "s",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "hr" | "hrs" | "hour" | "hours" => "h",
+        "d" | "day" | "days" => {
+            return match number
+                .parse()
+                .ok()
+                .and_then(|days: u32| days.checked_mul(24))
+            {
+                Some(hours) => format!("{unknown}: write `{hours}h`"),
+                None => unknown,
+            };
+        }
+        _ => return unknown,
+    };
+    format!("{unknown}: write `{number}{other}`")
 }
 
 /// The longest beginning of `text` whose characters all satisfy `belongs`, and what follows it.
@@ -118,8 +136,11 @@ mod tests {
             ("8S", "lower case"),
             ("8M", "lower case"),
             ("8MS", "lower case"),
-            ("8sec", "unknown unit `sec`"),
-            ("1d", "unknown unit `d`"),
+            ("8sec", "unknown unit `sec` in `8sec`: write `8s`"),
+            ("5min", "unknown unit `min` in `5min`: write `5m`"),
+            ("2days", "unknown unit `days` in `2days`: write `48h`"),
+            ("1d", "unknown unit `d` in `1d`: write `24h`"),
+            ("1w", "unknown unit `w` in `1w`"),
             ("10us", "smallest unit is ms"),
             ("10µs", "smallest unit is ms"),
             ("10ns", "smallest unit is ms"),

@@ -83,7 +83,7 @@ use proc_macro::TokenStream;
 /// # What is checked when
 ///
 /// What the attribute says is checked when compiling: names and forms of the arguments, text for durations, placeholders,
-/// and what contradicts what, such as a `max_hold` under the `ttl`. All mistakes of one attribute are reported at once, and
+/// and what contradicts what, such as a `max_hold` under the `ttl`. All mistakes of form in one attribute are reported at once, and
 /// the function stays there for its callers.
 ///
 /// What only run time knows is checked before anything is sent to a node, and gives `LockError::InvalidTtl`: a `ttl` or
@@ -110,8 +110,8 @@ use proc_macro::TokenStream;
 /// - Lints of Clippy that look at a function as a whole, such as `unused_async`, `needless_return` and `ptr_arg`, do not see
 ///   into a guarded one, and a parameter that is overwritten before it is read is not reported. In a function that
 ///   assigns to a part of a parameter that it owns, `unused_assignments` is off.
-/// - What is wrong with `{id}` is reported inside the template. What is wrong with `{order.id}` is reported at the whole
-///   template, as stable compilers let no macro point into a literal.
+/// - What is wrong with `{id}` is reported inside the template, if all its placeholders are plain names. Where one goes on,
+///   as in `{order.id}`, it is reported at the whole template, as stable compilers let no macro point into a literal.
 ///
 /// # `key`
 ///
