@@ -44,7 +44,7 @@ Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is g
 lock on; without it the locks are embedded, and only good for a single process.
 
 Standard output has one line, 'listening on 127.0.0.1:8081'. On SIGTERM and Ctrl-C it takes no more connections,
-answers the open requests, and stops: after 20 seconds at the latest, and then with no lock held.
+answers the open requests, and stops: after 23 seconds at the latest, and then with no lock held.
 ";
 
 /// How long the open requests have to be answered, and then the checkouts to end: together less than the 30 seconds after
