@@ -111,11 +111,11 @@ impl LockManager {
     /// as if it had been lost: bodies are dropped and their locks released; a lease that was acquired by hand is released
     /// under its holder, whom [`Lease::lost`](crate::Lease::lost) tells.
     ///
-    /// Returns as soon as nothing is held and all nodes know of it; at the latest two seconds and two `node_timeout`s
-    /// after `grace`. A body that cannot be dropped by then, because it computes without yielding or runs on with
-    /// [`OnLost::Continue`](crate::OnLost::Continue), keeps its lock until its TTL has run out, as does a lock on a node
-    /// that cannot be reached; [`Shutdown`] counts them. `hold_at_least` is kept: such a lock stays on the nodes for the
-    /// rest of it.
+    /// Returns as soon as nothing is held and all nodes know of it; at the latest two seconds and two `node_timeout`s after
+    /// `grace`. A body that cannot be dropped by then, because it computes without yielding or runs on with
+    /// [`OnLost::Continue`](crate::OnLost::Continue), keeps its lock, renewed as before, for as long as it runs. A node
+    /// that cannot be reached keeps it until its TTL has run out. [`Shutdown`] counts both. `hold_at_least` is kept: such a
+    /// lock stays on the nodes for the rest of it.
     ///
     /// Called from a guarded body it would wait for that body, for all of `grace`.
     ///

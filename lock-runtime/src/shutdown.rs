@@ -22,8 +22,8 @@ const LAST: Duration = Duration::from_secs(1);
 pub struct Shutdown {
     /// Leases that were ended because `grace` was over.
     pub stopped: u64,
-    /// Locks that may still be on a node, for their TTL to end: it did not confirm the release, or their body could not be
-    /// stopped.
+    /// Locks that may still be on a node: it did not confirm the release, and the TTL will end them, or their body could not
+    /// be stopped, and keeps them until it ends.
     pub left: usize,
 }
 
@@ -61,7 +61,7 @@ async fn end_everything(core: &Core, grace: Duration) {
     keepers.end_lost();
     if timeout(grace, census.claims.none()).await.is_err() {
         census.stop();
-        keepers.end_all();
+        keepers.tell_all();
         // A body that does not let itself be stopped keeps its lock: nobody else may run next to it.
         let _ = timeout(last, census.claims.none()).await;
     }

@@ -36,17 +36,17 @@ impl Keepers {
         for keeper in self.all() {
             let lost = std::mem::take(&mut keeper.queue().lost);
             for hold in lost.into_values() {
-                hold.end_for_shutdown();
+                drop(hold.take_claims());
             }
         }
     }
 
-    /// Ends all holds, of a manager that has been stopped.
-    pub(crate) fn end_all(&self) {
+    /// Tells all holds that the manager was stopped.
+    pub(crate) fn tell_all(&self) {
         for keeper in self.all() {
             let all = std::mem::take(&mut keeper.queue().due);
-            for hold in all.into_values() {
-                hold.end_for_shutdown();
+            for ((at, _), hold) in all {
+                look_again(&keeper, &hold, at);
             }
         }
     }
@@ -83,13 +83,18 @@ impl Drop for Keepers {
 
 /// Has the hold looked at again when its renewal is due, and at its end in any case.
 fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
-    let kept = hold.remaining().is_ok_and(|left| {
-        let pause = if hold.extend { left.min(renewal) } else { left };
-        let now = hold.redlock.executor.now();
-        hold.keep_by(keeper, now.checked_add(pause).unwrap_or(now))
-    });
-    if !kept {
+    let left = hold.held().unwrap_or_default();
+    let pause = if hold.extend { left.min(renewal) } else { left };
+    let now = hold.redlock.executor.now();
+    look_again(keeper, hold, now.checked_add(pause).unwrap_or(now));
+}
+
+/// Has the hold looked at again at this time, if there still is one, and tells whoever uses it if that is over.
+fn look_again(keeper: &Arc<Keeper>, hold: &Arc<Hold>, at: Instant) {
+    if hold.remaining().is_err() {
         hold.announce_end();
+    }
+    if !hold.keep_by(keeper, at) {
         hold.set_aside(keeper);
     }
 }
@@ -119,11 +124,11 @@ struct Queue {
 impl Keeper {
     /// Puts a hold into the queue. True: there is no task, and [`start`](Self::start) has to be called, once whatever is
     /// locked now is unlocked.
-    pub(super) fn enqueue(&self, hold: Arc<Hold>, at: Instant) -> (Ticket, bool) {
+    pub(super) fn enqueue(&self, hold: Arc<Hold>, at: Instant, told: bool) -> (Ticket, bool) {
         let mut queue = self.queue();
-        // Whoever ended all the others has not seen this one.
-        let stopped = hold.redlock.census.is_stopped();
-        let at = if stopped { hold.acquired } else { at };
+        // Whoever told all the others of the end has not seen this one.
+        let untold = hold.redlock.census.is_stopped() && !told;
+        let at = if untold { hold.acquired } else { at };
         queue.made += 1;
         let ticket = (at, queue.made);
         queue.due.insert(ticket, hold);
@@ -244,8 +249,8 @@ impl Renewing {
     async fn run(mut self) {
         let Some(hold) = &self.hold else { return };
         let mut next = hold.ttl / 3;
-        if hold.extend && hold.remaining().is_ok() && !hold.renew().await {
-            let left = hold.remaining().unwrap_or_default();
+        if hold.extend && hold.held().is_ok() && !hold.renew().await {
+            let left = hold.held().unwrap_or_default();
             next = pause_before_retry(hold.ttl, left);
         }
         keep_on(&self.keeper, hold, next);

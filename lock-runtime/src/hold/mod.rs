@@ -52,6 +52,8 @@ struct State {
     keeper: Option<(Arc<Keeper>, Ticket)>,
     /// A body runs under it, which alone says when it is given back.
     bound: bool,
+    /// A shutdown has told the body to stop.
+    told: bool,
 }
 
 /// How locks are to be held.
@@ -122,6 +124,7 @@ impl Hold {
                 doubts: Vec::new(),
                 keeper: None,
                 bound: false,
+                told: false,
             }),
             body: AtomicWaker::new(),
             ended: Notify::new(),
@@ -152,11 +155,25 @@ impl Hold {
     }
 
     fn remaining_of(&self, state: &mut State) -> Result<Duration, End> {
+        let left = self.held_of(state)?;
+        if self.redlock.census.is_stopped() {
+            return Err(self.stop(state));
+        }
+        Ok(left)
+    }
+
+    /// How much longer it is held, also by a body that is to stop and has not.
+    ///
+    /// # Errors
+    ///
+    /// Not any more.
+    pub(crate) fn held(&self) -> Result<Duration, End> {
+        self.held_of(&mut self.state())
+    }
+
+    fn held_of(&self, state: &mut State) -> Result<Duration, End> {
         if let Some(end) = state.end {
             return Err(end);
-        }
-        if self.redlock.census.is_stopped() {
-            return Err(self.lost(state, Loss::ShutDown));
         }
         let now = self.redlock.executor.now();
         let expires = state.deadlines.iter().min().copied().unwrap_or(now);
@@ -171,12 +188,21 @@ impl Hold {
     }
 
     fn lost(&self, state: &mut State, loss: Loss) -> End {
-        let counters = &self.redlock.counters;
-        match loss {
-            Loss::ShutDown => counters.stopped.add(),
-            _ => counters.lost.add(),
-        }
+        self.redlock.counters.lost.add();
         *state.end.insert(End::Lost(loss))
+    }
+
+    /// A shutdown has waited long enough. A body has to be gone before its lock is, so that one is kept until then; what
+    /// somebody has by hand ends.
+    fn stop(&self, state: &mut State) -> End {
+        let end = End::Lost(Loss::ShutDown);
+        if !std::mem::replace(&mut state.told, true) {
+            self.redlock.counters.stopped.add();
+        }
+        if !state.bound {
+            state.end = Some(end);
+        }
+        end
     }
 
     /// Ends it, unless it has ended.
@@ -206,21 +232,6 @@ impl Hold {
         self.remaining_of(&mut state)?;
         state.bound = true;
         Ok(())
-    }
-
-    /// Ends it for a shutdown. A body has to be gone before its lock is, and gives it back itself; what somebody holds by
-    /// hand is given back here.
-    fn end_for_shutdown(&self) {
-        let bound = {
-            let mut state = self.state();
-            // Noticing it is what ends it.
-            let _ = self.remaining_of(&mut state);
-            state.bound
-        };
-        self.announce_end();
-        if !bound {
-            drop(self.take_claims());
-        }
     }
 
     /// It has ended, and nothing renews it any more. What somebody has by hand he gives back himself, unless a shutdown comes
@@ -271,7 +282,7 @@ impl Hold {
             if state.end.is_some() {
                 return false;
             }
-            let (ticket, start) = keeper.enqueue(Arc::clone(self), at);
+            let (ticket, start) = keeper.enqueue(Arc::clone(self), at, state.told);
             state.keeper = Some((Arc::clone(keeper), ticket));
             start
         };
@@ -285,7 +296,7 @@ impl Hold {
     pub(crate) async fn renew(self: &Arc<Self>) -> bool {
         let renewals: Vec<(Renewal, Instant)> = {
             let mut state = self.state();
-            if self.remaining_of(&mut state).is_err() {
+            if self.held_of(&mut state).is_err() {
                 // Nothing of ours touches the key any more, but its release.
                 return true;
             }
@@ -318,7 +329,7 @@ impl Hold {
         match renewed {
             Renewed::Until(deadline) => {
                 let mut state = self.state();
-                if self.remaining_of(&mut state).is_ok()
+                if self.held_of(&mut state).is_ok()
                     && let Some(known) = state.deadlines.get_mut(index)
                 {
                     *known = deadline.into_std().max(*known);
@@ -333,7 +344,7 @@ impl Hold {
             Renewed::Inconclusive(votes) => {
                 let mut state = self.state();
                 // Once the lease is over, it is what keeps nodes from being asked.
-                if self.remaining_of(&mut state).is_ok() || state.doubts.is_empty() {
+                if self.held_of(&mut state).is_ok() || state.doubts.is_empty() {
                     state.doubts = votes;
                 }
                 false

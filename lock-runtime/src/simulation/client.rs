@@ -7,28 +7,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Sleep, sleep_until};
 
+use super::clock::Clock;
 use super::network::Shared;
 use super::scenario::END;
 use super::workload;
-
-/// Milliseconds from the start, as a client counts them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
-    started: Instant,
-}
-
-impl Clock {
-    pub(super) fn now(self) -> u64 {
-        let since = Instant::now().saturating_duration_since(self.started);
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn at(self, millis: u64) -> Instant {
-        self.started + Duration::from_millis(millis)
-    }
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -54,9 +38,7 @@ impl Client {
             .expect("a runtime");
         let clock = {
             let _inside = runtime.enter();
-            let clock = Clock {
-                started: Instant::now(),
-            };
+            let clock = Clock::start();
             for worker in workload::of(number, clock, shared) {
                 runtime.spawn(worker);
             }

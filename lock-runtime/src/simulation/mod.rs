@@ -8,6 +8,7 @@
 
 mod chance;
 mod client;
+mod clock;
 mod network;
 mod node;
 mod recorder;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::sleep_until;
 
-use super::client::Clock;
+use super::clock::Clock;
 use super::network::{Answered, Shared};
 use super::server::{Answer, Question};
 use crate::node::{

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::chance::Chance;
-use super::client::Clock;
+use super::clock::Clock;
 use super::network::Shared;
 use super::node::SimulatedNode;
 use super::recorder::HolderId;
