@@ -281,6 +281,16 @@ fn a_lease_of_a_runtime_that_is_gone_is_not_waited_for() {
     assert_eq!((report.stopped, report.left), (0, 0));
 }
 
+/// A body that the shutdown could not stop is told of, and renewed for longer than the TTL.
+async fn assert_keeps_its_lock(fleet: &Fleet, locks: &LockManager) {
+    let report = locks.shutdown(Duration::ZERO).await;
+    assert_eq!((report.stopped, report.left), (1, 1));
+    stays(SHORT, "nobody may run next to it", || {
+        fleet.nodes_with("k") >= 2
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
     let fleet = Fleet::start(3);
@@ -291,12 +301,7 @@ async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
     let body = tokio::spawn(request.run(|_| async move { may_end.recv() }));
     eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
 
-    let report = locks.shutdown(Duration::ZERO).await;
-    assert_eq!((report.stopped, report.left), (1, 1));
-    stays(SHORT, "nobody may run next to it", || {
-        fleet.nodes_with("k") >= 2
-    })
-    .await;
+    assert_keeps_its_lock(&fleet, &locks).await;
     go.send(()).expect("it waits for this");
     let outcome = body.await.expect("no panic");
     assert!(outcome.is_ok(), "it came to its end: {outcome:?}");
@@ -314,12 +319,7 @@ async fn a_body_that_runs_on_is_told_and_keeps_its_lock_until_its_end() {
         may_end.await.expect("told");
     }));
     eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
-    let report = locks.shutdown(Duration::ZERO).await;
-    assert_eq!((report.stopped, report.left), (1, 1));
-    stays(SHORT, "nobody may run next to it", || {
-        fleet.nodes_with("k") >= 2
-    })
-    .await;
+    assert_keeps_its_lock(&fleet, &locks).await;
     go.send(()).expect("it waits for this");
     body.await.expect("no panic").expect("its own result");
     fleet.assert_no_keys("*").await;
@@ -415,6 +415,27 @@ async fn grace_is_waited_for_and_no_longer() {
     let again = tokio::time::Instant::now();
     locks.shutdown(Duration::MAX).await;
     assert!(again.elapsed() < Duration::from_millis(100));
+}
+
+/// Also where a body runs on: `grace`, and twice a second and a `node_timeout`.
+#[tokio::test(start_paused = true)]
+async fn it_ends_when_the_docs_say_whatever_a_body_does() {
+    let locks = LockManager::in_memory();
+    let request = ask(&locks, "k").on_lost(OnLost::Continue);
+    let (running, runs) = tokio::sync::oneshot::channel();
+    let body = tokio::spawn(request.run(|_| async move {
+        running.send(()).expect("it is waited for");
+        std::future::pending::<()>().await;
+    }));
+    runs.await.expect("it runs");
+    let grace = Duration::from_secs(25);
+    let last = Duration::from_secs(2) + 2 * Duration::from_millis(50);
+    let started = tokio::time::Instant::now();
+    let report = locks.shutdown(grace).await;
+    let took = started.elapsed();
+    assert!((grace..=grace + last).contains(&took), "{took:?}");
+    assert_eq!((report.stopped, report.left), (1, 1));
+    body.abort();
 }
 
 mod heavy {

@@ -37,6 +37,13 @@ pub(super) fn is_one(key: &str) -> bool {
     key.rsplit_once(":fence:").as_ref().is_some_and(numbered)
 }
 
+/// Whether a key that ends like this may be such a key: [`is_one`] tells. What is short may be the end of the word.
+pub(super) fn may_end_one(end: &str) -> bool {
+    let overlaps = |end: &str, word: &str| end.ends_with(word) || word.ends_with(end);
+    let unnumbered = end.trim_end_matches(|c: char| c.is_ascii_digit());
+    overlaps(end, ":fence") || overlaps(unnumbered, ":fence:")
+}
+
 /// What stands between the first `{` and the next `}`, if anything does: then only that is hashed.
 fn tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
@@ -113,6 +120,9 @@ mod tests {
             assert_eq!(slot(&fence), slot(lock), "{lock} {fence}");
             assert_ne!(&*fence, lock);
             assert!(is_one(&fence), "{fence}");
+            for (at, _) in fence.char_indices() {
+                assert!(may_end_one(&fence[at..]), "{}", &fence[at..]);
+            }
         }
         for lock in [
             "order:1",
@@ -123,6 +133,9 @@ mod tests {
             ":fence",
         ] {
             assert!(!is_one(lock), "{lock}");
+        }
+        for end in ["order:1", "7a", "account:12:3", "nightly", "defence:"] {
+            assert!(!may_end_one(end), "{end}");
         }
         assert_eq!(&*of("order:1"), "{order:1}:fence");
         assert_eq!(&*of("{shop}order:1"), "{shop}order:1:fence");

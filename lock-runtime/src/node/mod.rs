@@ -66,11 +66,12 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()>;
 }
 
-/// What nodes keep under this key, if it is not a lock.
+/// What nodes keep under this key with this prefix, if it is not a lock. Asked for every lock: most keys need not be put
+/// together for it.
 pub(crate) fn kept_under(key: &str, prefix: &str) -> Option<&'static str> {
-    if key == target::marker(prefix) {
+    if key == target::MARKER {
         Some("nodes remember under it that they vote")
-    } else if fence_key::is_one(key) {
+    } else if fence_key::may_end_one(key) && fence_key::is_one(&format!("{prefix}{key}")) {
         Some("it is the name under which the fencing tokens of another lock are remembered")
     } else {
         None

@@ -20,9 +20,12 @@ pub(crate) struct Target {
     pub(crate) marker: String,
 }
 
-/// The key under which servers remember in which life they had a vote.
+/// Behind the prefix, the key under which servers remember in which life they had a vote.
+pub(super) const MARKER: &str = "lock-runtime:votes";
+
+/// That key.
 pub(crate) fn marker(prefix: &str) -> String {
-    format!("{prefix}lock-runtime:votes")
+    format!("{prefix}{MARKER}")
 }
 
 impl Target {

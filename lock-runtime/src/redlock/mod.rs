@@ -154,7 +154,7 @@ impl Redlock {
 
     /// Why this cannot be a lock on these nodes, if it cannot.
     pub(crate) fn reserved(&self, key: &LockKey) -> Option<&'static str> {
-        node::kept_under(&key.prefixed(&self.prefix), &self.prefix)
+        node::kept_under(key.as_str(), &self.prefix)
     }
 
     /// Asks for the lock once. What is left to do after the decision comes back as [`Stragglers`], to be run to its end.
