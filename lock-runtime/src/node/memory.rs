@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
+use super::listening::Listening;
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
-    Return, Standing, Token,
+    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
+    Released, Reply, Return, Standing, Token,
 };
 use crate::clock;
 
@@ -20,6 +21,8 @@ use crate::clock;
 pub(crate) struct MemoryNode {
     name: Arc<str>,
     state: Mutex<State>,
+    /// By the keys of locks.
+    listening: Arc<Listening>,
 }
 
 #[derive(Default)]
@@ -35,6 +38,7 @@ impl MemoryNode {
         Self {
             name: format!("memory-{number}").into(),
             state: Mutex::default(),
+            listening: Arc::default(),
         }
     }
 
@@ -146,11 +150,14 @@ impl Node for MemoryNode {
         if state.locks.get(key) != Some(token) {
             return Some(Released::NotOurs);
         }
-        let kept = keep.is_some_and(|keep| state.locks.set(key, *token, keep).is_ok());
-        if !kept {
-            state.locks.remove(key);
+        if keep.is_some_and(|keep| state.locks.set(key, *token, keep).is_ok()) {
+            return Some(Released::Done { told: 0 });
         }
-        Some(Released::Done)
+        state.locks.remove(key);
+        drop(state);
+        // Who has the lock does not listen for it, so all of them are others.
+        let told = self.listening.tell(key);
+        Some(Released::Done { told })
     }
 
     fn look(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Option<Holder>> {
@@ -160,6 +167,11 @@ impl Node for MemoryNode {
             remaining: Some(expires.saturating_duration_since(Instant::now())),
         });
         Box::pin(ready(Ok(holder)))
+    }
+
+    fn listen(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Listener> {
+        let listener = self.listening.join(&key);
+        Box::pin(ready(Ok(listener)))
     }
 
     fn ping(self: Arc<Self>, _limit: Limit) -> Reply<()> {
@@ -298,7 +310,7 @@ mod tests {
         let keep = Duration::from_secs(1);
         assert_eq!(
             node.release_now(&give_back(&mine, mine.token, Some(keep))),
-            Some(Released::Done)
+            Some(Released::Done { told: 0 })
         );
         assert_eq!(
             owner(&node, "k").await.and_then(|holder| holder.remaining),
@@ -310,6 +322,52 @@ mod tests {
             node.release_now(&give_back(&mine, mine.token, None)),
             Some(Released::NotOurs)
         );
+    }
+
+    async fn listen(node: &Arc<MemoryNode>, key: &str) -> Listener {
+        Arc::clone(node)
+            .listen(key.into(), Limit::within(Duration::ZERO))
+            .await
+            .expect("memory answers")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_listens_is_told_of_each_release_and_of_nothing_else() {
+        const TTL: Duration = Duration::from_secs(10);
+        let node = Arc::new(MemoryNode::new());
+        let mut listeners = [listen(&node, "k").await, listen(&node, "k").await];
+        let mut elsewhere = listen(&node, "other").await;
+        let release = |ask: &Ask, keep| node.release_now(&give_back(ask, ask.token, keep));
+
+        let mine = ask("k", TTL);
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
+        let kept = release(&mine, Some(TTL / 2));
+        assert_eq!(kept, Some(Released::Done { told: 0 }), "nothing is free");
+        assert_eq!(listeners[0].heard().now_or_never(), None);
+        assert_eq!(release(&mine, None), Some(Released::Done { told: 2 }));
+        assert_eq!(release(&mine, None), Some(Released::NotOurs));
+        for listener in &mut listeners {
+            assert_eq!(listener.heard().now_or_never(), Some(()));
+            assert_eq!(listener.heard().now_or_never(), None, "once");
+        }
+        assert_eq!(elsewhere.heard().now_or_never(), None);
+
+        let [mut stays, leaves] = listeners;
+        drop(leaves);
+        for _ in 0..3 {
+            assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
+            assert_eq!(release(&mine, None), Some(Released::Done { told: 1 }));
+        }
+        assert_eq!(stays.heard().now_or_never(), Some(()));
+        assert_eq!(stays.heard().now_or_never(), None, "several are one");
+
+        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
+        assert_eq!(release(&mine, None), Some(Released::Done { told: 1 }));
+        stays.forget();
+        assert_eq!(stays.heard().now_or_never(), None);
+
+        drop((stays, elsewhere));
+        assert!(node.listening.is_empty());
     }
 
     #[tokio::test]

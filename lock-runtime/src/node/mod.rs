@@ -4,6 +4,7 @@ mod fence_key;
 mod handshake;
 mod life;
 mod link;
+mod listening;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod redis;
@@ -22,6 +23,8 @@ use ::redis::Cmd;
 use tokio::time::Instant;
 
 use crate::clock;
+
+pub(crate) use listening::Listener;
 
 /// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
 /// which whoever polls it has to see to.
@@ -55,6 +58,11 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// Who has the lock. Changes nothing.
     fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>>;
+
+    /// Tells of the releases of this lock that happen on this node once this has answered. What was released before may
+    /// have to be looked for, and an expiry is never told of.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
+    fn listen(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Listener>;
 
     /// Whether it would vote on a request now.
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()>;
@@ -305,7 +313,10 @@ impl Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
     /// Gone, or kept only as long as was asked.
-    Done,
+    Done {
+        /// How many others were told of it: who waits for the lock elsewhere and listens on this node.
+        told: u64,
+    },
     /// The token does not own the lock there.
     NotOurs,
 }

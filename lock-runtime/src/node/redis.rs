@@ -12,8 +12,8 @@ use redis::{Cmd, Value};
 use super::pool::Slot;
 use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE};
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Node, Owner, Raise, Released, Reply, Return,
-    Standing,
+    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, Owner, Raise, Released, Reply,
+    Return, Standing,
 };
 
 pub(crate) use super::target::{Target, marker};
@@ -139,7 +139,7 @@ impl Node for RedisNode {
             let with = |name: &str, script: &str| release(name, script, &give_back);
             let call = RELEASE.call(&link, limit, &give_back.command, with, || true);
             match call.await? {
-                Value::Int(1) => Ok(Released::Done),
+                Value::Int(1) => Ok(Released::Done { told: 0 }),
                 Value::Int(0) => Ok(Released::NotOurs),
                 _ => Err(UNEXPECTED.into()),
             }
@@ -162,6 +162,10 @@ impl Node for RedisNode {
                 _ => Err(UNEXPECTED.into()),
             }
         })
+    }
+
+    fn listen(self: Arc<Self>, _key: Arc<str>, _limit: Limit) -> Reply<Listener> {
+        Box::pin(async { Err("cannot be listened to: not over this connection".into()) })
     }
 
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {

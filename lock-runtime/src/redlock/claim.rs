@@ -172,7 +172,7 @@ impl Confirmation {
 
     /// A majority had the lock as ours, and has it no more.
     pub(crate) fn by_majority(&self) -> bool {
-        let done = self.count(|answer| *answer == Ok(Released::Done));
+        let done = self.count(|answer| matches!(answer, Ok(Released::Done { .. })));
         done >= quorum(self.answers.len())
     }
 
@@ -197,7 +197,7 @@ impl Confirmation {
         nodes
             .filter_map(|(node, answer)| {
                 let vote = match answer.as_ref()? {
-                    Ok(Released::Done) => Vote::Released,
+                    Ok(Released::Done { .. }) => Vote::Released,
                     Ok(Released::NotOurs) => Vote::NotOurs,
                     Err(error) => Vote::from(error),
                 };

@@ -10,8 +10,8 @@ use super::claim::Claim;
 use super::{Fences, Redlock};
 use crate::executor::Executor;
 use crate::node::{
-    Acquired, Ask, Extension, Holder, Limit, Node, NodeError, Owner, Raise, Released, Reply,
-    Return, Standing,
+    Acquired, Ask, Extension, Holder, Limit, Listener, Node, NodeError, Owner, Raise, Released,
+    Reply, Return, Standing,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -82,11 +82,15 @@ impl Node for Told {
 
     fn release(self: Arc<Self>, _: Arc<Return>) -> Reply<Released> {
         *self.released.lock().unwrap() += 1;
-        Box::pin(async { Ok(Released::Done) })
+        Box::pin(async { Ok(Released::Done { told: 0 }) })
     }
 
     fn look(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<Option<Holder>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn listen(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<Listener> {
+        Box::pin(async { Err("not asked for".into()) })
     }
 
     fn ping(self: Arc<Self>, _: Limit) -> Reply<()> {

@@ -13,8 +13,8 @@ use super::clock::Clock;
 use super::network::{Answered, Shared};
 use super::server::{Answer, Question};
 use crate::node::{
-    Acquired, Ask, Extension, Holder, Limit, Node, NodeError, Raise, Released, Reply, Return,
-    Standing,
+    Acquired, Ask, Extension, Holder, Limit, Listener, Node, NodeError, Raise, Released, Reply,
+    Return, Standing,
 };
 
 /// See the [module](self).
@@ -175,6 +175,10 @@ impl Node for SimulatedNode {
                 answer => Err(unexpected(&answer)),
             }
         })
+    }
+
+    fn listen(self: Arc<Self>, _key: Arc<str>, _limit: Limit) -> Reply<Listener> {
+        Box::pin(async { Err("cannot be listened to: nothing is published here".into()) })
     }
 
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {

@@ -71,7 +71,7 @@ impl Answer {
             Self::Acquired(Acquired::Granted(_)) => "granted",
             Self::Acquired(Acquired::Held(_)) => "held",
             Self::Raised(_) => "raised",
-            Self::Released(Released::Done) => "released",
+            Self::Released(Released::Done { .. }) => "released",
             Self::Released(Released::NotOurs) => "not ours",
             Self::Holder(Some(_)) => "somebody has it",
             Self::Holder(None) => "nobody has it",
@@ -215,7 +215,7 @@ impl Server {
             Question::Raise(_) if scenario.is(Mutant::FencesAreForgotten) => Ok(Answer::Raised(0)),
             Question::Raise(raise) => answered(memory.raise(Arc::clone(raise))).map(Answer::Raised),
             Question::Release(_) if scenario.is(Mutant::ReleasesAreLost) => {
-                Ok(Answer::Released(Released::Done))
+                Ok(Answer::Released(Released::Done { told: 0 }))
             }
             Question::Release(give_back) => {
                 let give_back = Return {
