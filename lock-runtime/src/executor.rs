@@ -15,6 +15,8 @@ use once_cell::sync::OnceCell;
 use tokio::runtime::{self, Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::clock;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Executor {
@@ -77,7 +79,7 @@ impl Executor {
     /// The clock that leases are measured with, read where the caller is.
     pub(crate) fn now(&self) -> Instant {
         if self.follows_caller {
-            tokio::time::Instant::now().into_std()
+            clock::now().into_std()
         } else {
             Instant::now()
         }

@@ -95,7 +95,8 @@ impl Lease {
         }
     }
 
-    /// Releases the lock, and waits until a majority of the nodes has confirmed it, or for a `node_timeout`.
+    /// Releases the lock, and waits until a majority of the nodes has confirmed it, or for a `node_timeout`; or hands it over
+    /// to the next call in this process that waits for it, which needs no waiting.
     ///
     /// Dropping the future does not stop the release. Whatever it returns, the lease is over, and what could not be
     /// reached is told again in the background until the TTL has run out.
@@ -121,7 +122,7 @@ impl Lease {
 
     /// The same without waiting, where nobody is left who could.
     pub(crate) fn end_in_background(&self) {
-        drop(self.hold().take_claims());
+        drop(self.hold().end());
     }
 
     async fn release_claims(&self) -> Result<(), ReleaseError> {
@@ -129,7 +130,7 @@ impl Lease {
         let redlock = &self.hold().redlock;
         let releases: Vec<_> = self
             .hold()
-            .take_claims()
+            .end()
             .into_iter()
             .map(|claim| (claim.key.clone(), claim.release()))
             .collect();

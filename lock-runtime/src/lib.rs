@@ -59,6 +59,7 @@ mod key;
 mod lease;
 mod manager;
 mod node;
+mod queue;
 mod redlock;
 mod request;
 mod running;

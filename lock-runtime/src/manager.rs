@@ -8,7 +8,6 @@ use tokio::sync::oneshot;
 
 use crate::config::{LockManagerBuilder, memory};
 use crate::error::ConfigError;
-use crate::hold::Keepers;
 use crate::key::LockKey;
 use crate::request::LockRequest;
 use crate::shutdown::{Shutdown, shut_down};
@@ -162,13 +161,8 @@ impl LockManagerBuilder {
     /// [`ConfigError`] says which node or number cannot be used, and never shows a password.
     pub fn build(self) -> Result<LockManager, ConfigError> {
         let (redlock, max_ttl) = self.connect()?;
-        let core = Core {
-            redlock: Arc::new(redlock),
-            keepers: Keepers::default(),
-            max_ttl,
-        };
         Ok(LockManager {
-            core: Arc::new(core),
+            core: Arc::new(Core::new(redlock, max_ttl)),
         })
     }
 }

@@ -71,8 +71,15 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait for a lock that is busy, or for nodes that do not answer. Default: one try. The last try is made
-    /// when the time is over, so the answer may come later: by one `node_timeout`, or where votes are split by up to twelve.
+    /// How long to wait for a lock that is busy, or for nodes that do not answer. Default: one try.
+    ///
+    /// Calls of one manager stand in line for a key, first come, first served, and only the first of them asks the nodes. It
+    /// makes a last try when its time is over, so its answer may come later: by one `node_timeout`, or where votes are split
+    /// by up to twelve. The others are told at that moment what is known by then; if the nodes have not said anything since
+    /// they came, as soon as they do.
+    ///
+    /// Whoever asks for several keys waits until he is first in the line of each, and lets those who want one of them go first
+    /// while he waits for another.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.patience = Patience::For(wait);
         self

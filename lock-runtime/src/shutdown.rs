@@ -31,7 +31,7 @@ pub struct Shutdown {
 pub(crate) async fn shut_down(core: &Arc<Core>, grace: Duration) -> Shutdown {
     let redlock = &core.redlock;
     let stopped_before = redlock.counters.stopped.get();
-    redlock.refuse();
+    core.refuse();
     let (mut ended, end) = oneshot::channel();
     let work = Arc::clone(core);
     redlock.executor.spawn(async move {

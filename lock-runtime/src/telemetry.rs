@@ -27,6 +27,8 @@ macro_rules! counters {
 counters! {
     /// Locks that were acquired; several keys taken together count once.
     acquired,
+    /// Of these, those that were handed over by another task of this process, without asking the nodes.
+    handed_over,
     /// Calls that ended because somebody else held the lock.
     busy,
     /// Calls that ended because too few nodes answered.

@@ -36,7 +36,7 @@ impl Keepers {
         for keeper in self.all() {
             let lost = std::mem::take(&mut keeper.queue().lost);
             for hold in lost.into_values() {
-                drop(hold.take_claims());
+                drop(hold.end());
             }
         }
     }

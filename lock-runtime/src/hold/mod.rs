@@ -2,7 +2,7 @@
 
 pub(crate) mod keeper;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::error::NodeVote;
 use crate::key::LockKey;
+use crate::queue::{Baton, Holder, Turn, Wants, succession};
 use crate::redlock::Redlock;
 use crate::redlock::claim::Claim;
 use crate::redlock::renew::{Renewal, Renewed};
@@ -42,10 +43,8 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 struct State {
-    /// Empty once it has ended.
-    claims: Vec<Claim>,
-    /// From when on each claim must not be believed.
-    deadlines: Vec<Instant>,
+    /// Empty once it was given back or handed over.
+    parts: Vec<Part>,
     end: Option<End>,
     /// What the nodes said to a renewal that told nothing, until one does.
     doubts: Vec<NodeVote>,
@@ -54,6 +53,14 @@ struct State {
     bound: bool,
     /// A shutdown has told the body to stop.
     told: bool,
+}
+
+/// One of the locks.
+#[derive(Debug)]
+struct Part {
+    baton: Baton,
+    /// `None`: it is lost, and others of this process may ask for it.
+    turn: Option<Turn>,
 }
 
 /// How locks are to be held.
@@ -68,13 +75,24 @@ pub(crate) struct Terms {
     pub(crate) fenced: bool,
 }
 
+impl Terms {
+    /// What is wanted of each lock.
+    pub(crate) fn wants(&self) -> Wants {
+        Wants {
+            ttl: self.ttl,
+            fenced: self.fenced,
+            alone: self.keys.len() == 1,
+        }
+    }
+}
+
 /// A hold for whoever is to use it: dropping this releases it, in the background.
 #[derive(Debug)]
 pub(crate) struct Held(pub(crate) Arc<Hold>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        drop(self.0.take_claims());
+        drop(self.0.end());
     }
 }
 
@@ -101,25 +119,34 @@ pub(crate) enum Loss {
 }
 
 impl Hold {
-    pub(crate) fn new(redlock: &Arc<Redlock>, terms: Terms, claims: Vec<Claim>) -> Self {
+    /// Held from now on. Each lock comes with the turn for it.
+    pub(crate) fn new(
+        redlock: &Arc<Redlock>,
+        terms: Terms,
+        batons: impl IntoIterator<Item = (Turn, Baton)>,
+    ) -> Arc<Self> {
         let acquired = redlock.executor.now();
-        let ends = claims.iter().map(Claim::deadline);
-        let deadlines = ends
-            .map(|end| end.map_or(acquired, tokio::time::Instant::into_std))
-            .collect();
+        let (turns, parts): (Vec<_>, Vec<_>) = batons
+            .into_iter()
+            .map(|(turn, mut baton)| {
+                baton.claim.keep_until = None;
+                (turn, Part { baton, turn: None })
+            })
+            .unzip();
+        let tokens = parts.iter().filter_map(|part| part.baton.claim.token());
+        let fence = tokens.max().filter(|_| terms.fenced);
         let keep = Some(terms.hold_at_least).filter(|keep| !keep.is_zero());
-        Self {
+        let hold = Arc::new(Self {
             redlock: Arc::clone(redlock),
             keys: terms.keys,
             ttl: terms.ttl,
             extend: terms.extend,
             acquired,
-            fence: claims.iter().filter_map(|claim| claim.fence).max(),
+            fence,
             cap: terms.max_hold.and_then(|most| acquired.checked_add(most)),
             keep_until: keep.and_then(|keep| acquired.checked_add(keep)),
             state: Mutex::new(State {
-                claims,
-                deadlines,
+                parts,
                 end: None,
                 doubts: Vec::new(),
                 keeper: None,
@@ -128,6 +155,20 @@ impl Hold {
             }),
             body: AtomicWaker::new(),
             ended: Notify::new(),
+        });
+        hold.take_turns(turns);
+        hold
+    }
+
+    /// Those in line wait for its end from now on.
+    fn take_turns(self: &Arc<Self>, turns: Vec<Turn>) {
+        let left = self.held().unwrap_or_default();
+        for turn in &turns {
+            let holder: Weak<Self> = Arc::downgrade(self);
+            turn.held_by(holder, left);
+        }
+        for (part, turn) in self.state().parts.iter_mut().zip(turns) {
+            part.turn = Some(turn);
         }
     }
 
@@ -135,8 +176,8 @@ impl Hold {
     /// has run.
     pub(crate) fn accept(&self) {
         let keep_until = self.keep_until.map(tokio::time::Instant::from_std);
-        for claim in &mut self.state().claims {
-            claim.keep_until = keep_until;
+        for part in &mut self.state().parts {
+            part.baton.claim.keep_until = keep_until;
         }
     }
 
@@ -176,7 +217,8 @@ impl Hold {
             return Err(end);
         }
         let now = self.redlock.executor.now();
-        let expires = state.deadlines.iter().min().copied().unwrap_or(now);
+        let deadlines = state.parts.iter().map(|part| part.baton.deadline);
+        let expires = deadlines.min().unwrap_or(now);
         let (ends, loss) = match self.cap {
             Some(cap) if cap < expires => (cap, Loss::HeldTooLong),
             _ => (expires, Loss::Expired),
@@ -216,8 +258,15 @@ impl Hold {
         self.announce_end();
     }
 
-    /// Wakes whoever is to know that it has ended.
+    /// Wakes whoever is to know that it has ended, here and in line.
     pub(crate) fn announce_end(&self) {
+        let turns: Vec<_> = {
+            let mut state = self.state();
+            let is_over = state.end.is_some();
+            let parts = state.parts.iter_mut().filter(|_| is_over);
+            parts.filter_map(|part| part.turn.take()).collect()
+        };
+        drop(turns);
         self.body.wake();
         self.ended.notify_waiters();
     }
@@ -239,7 +288,7 @@ impl Hold {
     fn set_aside(self: &Arc<Self>, keeper: &Arc<Keeper>) {
         {
             let mut state = self.state();
-            if state.bound || state.claims.is_empty() {
+            if state.bound || state.parts.is_empty() {
                 return;
             }
             if let Some(ticket) = keeper.set_aside(Arc::clone(self)) {
@@ -247,20 +296,32 @@ impl Hold {
                 return;
             }
         }
-        drop(self.take_claims());
+        drop(self.end());
     }
 
-    /// Ends it, and hands over the claims for their release. None the second time.
-    pub(crate) fn take_claims(&self) -> Vec<Claim> {
-        let (claims, keeper) = {
+    /// Ends it: the lock goes to the next in line, or comes back to be released, as do several that were taken together.
+    /// Nothing comes back the second time.
+    pub(crate) fn end(&self) -> Vec<Claim> {
+        let (parts, keeper, is_good) = {
             let mut state = self.state();
+            let is_good = self.held_of(&mut state).is_ok() && state.doubts.is_empty();
             state.end.get_or_insert(End::Released);
-            (std::mem::take(&mut state.claims), state.keeper.take())
+            let parts = std::mem::take(&mut state.parts);
+            (parts, state.keeper.take(), is_good)
         };
         if let Some((keeper, ticket)) = keeper {
             keeper.forget(ticket);
         }
         self.ended.notify_waiters();
+        let is_good = is_good && parts.len() == 1;
+        let mut claims = Vec::with_capacity(parts.len());
+        for Part { baton, turn } in parts {
+            claims.extend(match turn {
+                Some(turn) if is_good => succession::pass_on(turn, baton),
+                Some(turn) => Some(succession::give_back(turn, baton.claim)),
+                None => Some(baton.claim),
+            });
+        }
         claims
     }
 
@@ -300,8 +361,10 @@ impl Hold {
                 // Nothing of ours touches the key any more, but its release.
                 return true;
             }
-            let claims = state.claims.iter().map(Claim::renewal);
-            claims.zip(state.deadlines.iter().copied()).collect()
+            let batons = state.parts.iter().map(|part| &part.baton);
+            batons
+                .map(|baton| (baton.claim.renewal(), baton.deadline))
+                .collect()
         };
         let mut outcomes = Vec::with_capacity(renewals.len());
         for (index, (renewal, until)) in renewals.into_iter().enumerate() {
@@ -330,8 +393,9 @@ impl Hold {
             Renewed::Until(deadline) => {
                 let mut state = self.state();
                 if self.held_of(&mut state).is_ok()
-                    && let Some(known) = state.deadlines.get_mut(index)
+                    && let Some(part) = state.parts.get_mut(index)
                 {
+                    let known = &mut part.baton.deadline;
                     *known = deadline.into_std().max(*known);
                     state.doubts.clear();
                 }
@@ -360,5 +424,11 @@ impl Hold {
     /// Nothing above is left half done by a panic elsewhere.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Holder for Hold {
+    fn left(&self) -> Option<Duration> {
+        self.held().ok()
     }
 }

@@ -21,11 +21,11 @@ impl Listener {
     /// Waits until it is worth looking again: the lock was released on the node since the last call (or since `listen`
     /// answered), or the connection broke or was made again, so that a release may have been missed. Cancel-safe. Several
     /// wakes may be one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
     pub(crate) async fn heard(&mut self) {
         let known = self.heard;
-        match self.news.wait_for(|news| news.count != known).await {
-            Ok(news) => self.heard = news.count,
+        let news = self.news.wait_for(|news| news.count != known).await;
+        match news.map(|news| news.count) {
+            Ok(count) => self.heard = count,
             // The channel is kept for as long as somebody listens to it.
             Err(_) => pending().await,
         }

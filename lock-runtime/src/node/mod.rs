@@ -61,7 +61,6 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// Tells of the releases of this lock that happen on this node once this has answered. What was released before may
     /// have to be looked for, and an expiry is never told of.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
     fn listen(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Listener>;
 
     /// Whether it would vote on a request now.

@@ -1,7 +1,6 @@
 //! One attempt at a lock under one owner token: who was asked, what they said, what it amounts to.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -9,7 +8,7 @@ use super::claim::Claim;
 use super::fence::{Settled, settle};
 use super::quorum::{Ballot, Decision, Tally, quorum};
 use super::replies::Replies;
-use super::{Cause, Redlock, Refusal};
+use super::{Cause, Redlock, Refusal, Want};
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
 use crate::node::{Acquired, Ask, Fence, NodeError, Owner};
@@ -30,18 +29,13 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Asks nobody yet. The lease, should there be one, counts from now. None is begun once nothing more is to be taken,
     /// also by those who try again: whoever shuts down has been told that nothing is under way.
-    pub(super) fn new(
-        redlock: &Arc<Redlock>,
-        key: &LockKey,
-        ttl: Duration,
-        fenced: bool,
-    ) -> Result<Self, Refusal> {
+    pub(super) fn new(redlock: &Arc<Redlock>, key: &LockKey, want: Want) -> Result<Self, Refusal> {
         let refusal = |cause| Refusal {
             key: key.clone(),
             votes: Vec::new(),
             cause,
         };
-        let mut claim = Claim::new(redlock, key, ttl).map_err(|error| {
+        let mut claim = Claim::new(redlock, key, want.ttl).map_err(|error| {
             refusal(Cause::NoQuorum(
                 format!("no owner token could be drawn: {error}").into(),
             ))
@@ -50,7 +44,7 @@ impl Attempt {
         if redlock.census.refuses() {
             return Err(refusal(Cause::ShuttingDown));
         }
-        claim.fence = fenced.then(|| redlock.fences.propose());
+        claim.fence = redlock.fences.propose(want.tokens);
         let nodes = redlock.nodes.len();
         Ok(Self {
             claim,
@@ -72,7 +66,7 @@ impl Attempt {
             fence: self
                 .claim
                 .fence
-                .map(|token| Fence::of(&self.claim.wire, token, redlock.fences.ttl)),
+                .map(|block| Fence::of(&self.claim.wire, block.last(), redlock.fences.ttl)),
             limit: redlock.limit(),
             ledger: Arc::clone(&self.claim.ledger),
             command: OnceLock::new(),
@@ -219,7 +213,7 @@ impl Attempt {
         match settle(proposal, stored, quorum(self.fences.len())) {
             Settled::Accepted => true,
             // The largest there is was given to somebody before: no later holder can have a larger one.
-            Settled::Raise(token) => token > proposal && self.claim.raise_fence(token).await,
+            Settled::Raise(token) => token > proposal.last() && self.claim.raise_fence(token).await,
         }
     }
 

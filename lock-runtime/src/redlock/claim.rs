@@ -4,12 +4,14 @@
 //! byte leaves, and when it is released or dropped, each node that was sent the request is sent a release: after it, over
 //! the same connection. A node that cannot be reached is told again until the TTL has done the work.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{SemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep};
 
+use super::fence::Block;
 use super::quorum::quorum;
 use super::renew::Renewal;
 use super::replies::Replies;
@@ -37,11 +39,22 @@ pub(crate) struct Claim {
     /// Before the first byte left: what the lease counts from.
     pub(super) sent: Instant,
     pub(super) ledger: Arc<Ledger>,
-    /// The fencing token: proposed, and settled once the lock is ours.
-    pub(crate) fence: Option<u64>,
+    /// The fencing tokens: proposed, and settled once the lock is ours. The first is the holder's.
+    pub(crate) fence: Option<Block>,
     /// A release before this moment leaves the lock in place until then.
     pub(crate) keep_until: Option<Instant>,
+    /// What is to be done when the nodes have been told.
+    afterwards: Option<Afterwards>,
     given_back: bool,
+}
+
+/// Dropped without being called where nothing can be run any more.
+struct Afterwards(Box<dyn FnOnce(&Redlock, &Confirmation) + Send + Sync>);
+
+impl fmt::Debug for Afterwards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Afterwards(…)")
+    }
 }
 
 impl Claim {
@@ -62,8 +75,51 @@ impl Claim {
             ledger: Arc::default(),
             fence: None,
             keep_until: None,
+            afterwards: None,
             given_back: false,
         })
+    }
+
+    /// The fencing token of whoever has it.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.fence.map(Block::token)
+    }
+
+    /// Gives the next of its fencing tokens to whoever has it from now on. False: there was none.
+    #[must_use]
+    pub(crate) fn take_next_token(&mut self) -> bool {
+        let rest = self.fence.and_then(Block::rest);
+        self.fence = rest.or(self.fence);
+        rest.is_some()
+    }
+
+    pub(crate) fn has_next_token(&self) -> bool {
+        self.fence.and_then(Block::rest).is_some()
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Whether another task of this process may have it when its holder is done: it need not be kept, and not be given back.
+    pub(crate) fn may_be_handed_over(&self, now: Instant) -> bool {
+        self.keep_until.is_none_or(|until| until <= now) && !self.redlock.census.refuses()
+    }
+
+    pub(crate) fn sent(&self) -> Instant {
+        self.sent
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_std(self.redlock.executor.now())
+    }
+
+    /// Has something done when the nodes have been told of its release.
+    pub(crate) fn when_given_back(
+        &mut self,
+        act: impl FnOnce(&Redlock, &Confirmation) + Send + Sync + 'static,
+    ) {
+        self.afterwards = Some(Afterwards(Box::new(act)));
     }
 
     /// From when on the lock must not be believed to be ours. `None`: it never could.
@@ -80,7 +136,7 @@ impl Claim {
             ledger: Arc::clone(&self.ledger),
             fence: self
                 .fence
-                .map(|token| Fence::of(&self.wire, token, self.redlock.fences.ttl)),
+                .map(|block| Fence::of(&self.wire, block.last(), self.redlock.fences.ttl)),
         }
     }
 
@@ -126,6 +182,7 @@ impl Claim {
             ttl: self.ttl,
             keep_until: self.keep_until,
             confirmation: Confirmation::new(self.redlock.nodes.len()),
+            afterwards: self.afterwards.take(),
             report,
         };
         let (asked, others): (Vec<_>, Vec<_>) =
@@ -176,6 +233,11 @@ impl Confirmation {
         done >= quorum(self.answers.len())
     }
 
+    /// Other processes wait for the lock, and were told.
+    pub(crate) fn others_were_told(&self) -> bool {
+        self.count(|answer| matches!(answer, Ok(Released::Done { told: 1.. }))) > 0
+    }
+
     /// So many no longer had it as ours that it was lost, not merely unconfirmed.
     pub(crate) fn was_lost(&self) -> bool {
         let gone = self.count(|answer| *answer == Ok(Released::NotOurs));
@@ -218,6 +280,7 @@ struct Release {
     ttl: Duration,
     keep_until: Option<Instant>,
     confirmation: Confirmation,
+    afterwards: Option<Afterwards>,
     report: Option<oneshot::Sender<Confirmation>>,
 }
 
@@ -260,6 +323,9 @@ impl Release {
 
     /// Whoever waits is told once. That nobody waits any more is as good.
     fn report(&mut self) {
+        if let Some(Afterwards(act)) = self.afterwards.take() {
+            act(&self.redlock, &self.confirmation);
+        }
         if let Some(report) = self.report.take() {
             let _ = report.send(self.confirmation.clone());
         }

@@ -6,6 +6,10 @@
 //! grant comes after the earlier token was stored; so a majority that accepts a token has never accepted a larger one.
 //! Clocks decide only whether one round is enough.
 //!
+//! Where several tasks of a process wait for the lock, a block of tokens is reserved in one go, for those who are given it one
+//! after the other without asking the nodes again. The nodes store its last token, and accept it if they had less than its
+//! first: so whoever asks later is above all of it, as if each had been proposed by itself.
+//!
 //! The second round asks only nodes where the lock is ours. That check is needed even while every lease is kept: without
 //! it, a node could be counted that has told a rival a smaller value before. What a client is given that hears its grant
 //! only after its lease is over is smaller than what later holders have, and a store refuses it, as it should.
@@ -31,20 +35,63 @@ pub(crate) fn proposal(now: SystemTime, seen: u64) -> u64 {
         .min(LARGEST)
 }
 
+/// Tokens that are proposed together: one, or those of holders who follow one another in one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    first: u64,
+    last: u64,
+}
+
+impl Block {
+    /// So many tokens, at least one, as far as there are any.
+    pub(crate) fn new(first: u64, tokens: u64) -> Self {
+        let last = first.saturating_add(tokens.saturating_sub(1));
+        Self {
+            first,
+            last: last.min(LARGEST).max(first),
+        }
+    }
+
+    /// As many tokens from another one on.
+    pub(crate) fn moved_to(self, first: u64) -> Self {
+        Self::new(first, self.last - self.first + 1)
+    }
+
+    /// What the holder is given.
+    pub(crate) fn token(self) -> u64 {
+        self.first
+    }
+
+    /// What the nodes store.
+    pub(crate) fn last(self) -> u64 {
+        self.last
+    }
+
+    /// What is left for those who come after the holder.
+    pub(crate) fn rest(self) -> Option<Self> {
+        let first = self.first + 1;
+        (first <= self.last).then_some(Self { first, ..self })
+    }
+}
+
 /// What the answers to a proposal amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// A majority has stored it: it is the token.
+    /// A majority has stored it: its tokens are ours.
     Accepted,
     /// Too few had less: this is to be proposed next.
     Raise(u64),
 }
 
 /// `stored`: what each node had that answered. `majority`: of all configured nodes.
-pub(crate) fn settle(proposal: u64, stored: impl Iterator<Item = u64>, majority: usize) -> Settled {
-    let (mut accepted, mut highest) = (0, proposal);
+pub(crate) fn settle(
+    proposal: Block,
+    stored: impl Iterator<Item = u64>,
+    majority: usize,
+) -> Settled {
+    let (mut accepted, mut highest) = (0, proposal.last);
     for stored in stored {
-        accepted += usize::from(stored < proposal);
+        accepted += usize::from(stored < proposal.first);
         highest = highest.max(stored);
     }
     if accepted >= majority {
@@ -81,8 +128,9 @@ mod tests {
 
     #[test]
     fn only_a_majority_that_had_less_accepts() {
-        let settle =
-            |proposal, stored: &[u64], majority| settle(proposal, stored.iter().copied(), majority);
+        let settle = |proposal, stored: &[u64], majority| {
+            settle(Block::new(proposal, 1), stored.iter().copied(), majority)
+        };
         assert_eq!(settle(10, &[0, 0, 9], 2), Settled::Accepted);
         assert_eq!(settle(10, &[0, 10, 9], 2), Settled::Accepted);
         assert_eq!(settle(10, &[0, 10, 10], 2), Settled::Raise(11));
@@ -91,6 +139,29 @@ mod tests {
         assert_eq!(settle(10, &[], 1), Settled::Raise(11));
         assert_eq!(settle(10, &[5], 1), Settled::Accepted);
         assert_eq!(settle(LARGEST, &[LARGEST], 1), Settled::Raise(LARGEST));
+    }
+
+    #[test]
+    fn a_block_is_accepted_by_nodes_that_had_less_than_its_first_token() {
+        let block = Block::new(10, 5);
+        assert_eq!((block.token(), block.last()), (10, 14));
+        let settle = |stored: &[u64]| settle(block, stored.iter().copied(), 2);
+        assert_eq!(settle(&[9, 9, 14]), Settled::Accepted);
+        assert_eq!(settle(&[9, 10, 14]), Settled::Raise(15));
+        assert_eq!(settle(&[9, 12]), Settled::Raise(15));
+        assert_eq!(settle(&[9, 20]), Settled::Raise(21));
+        assert_eq!(block.moved_to(21), Block::new(21, 5));
+    }
+
+    #[test]
+    fn a_block_gives_each_token_once() {
+        let given = std::iter::successors(Some(Block::new(7, 3)), |block| block.rest());
+        let given: Vec<_> = given.map(Block::token).collect();
+        assert_eq!(given, [7, 8, 9]);
+        assert_eq!(Block::new(LARGEST, 1_000).rest(), None);
+        let at_the_end = Block::new(LARGEST - 1, 1_000);
+        assert_eq!(at_the_end.last(), LARGEST);
+        assert_eq!(Block::new(5, 0), Block::new(5, 1));
     }
 
     /// Nodes in any order, clients with any clocks: every later holder's token is larger.
@@ -108,7 +179,7 @@ mod tests {
                 for node in majority {
                     stored[node] = stored[node].max(token);
                 }
-                match settle(token, had.into_iter(), 2) {
+                match settle(Block::new(token, 1), had.into_iter(), 2) {
                     Settled::Accepted => break,
                     Settled::Raise(next) => token = next,
                 }

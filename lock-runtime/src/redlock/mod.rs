@@ -9,6 +9,7 @@ pub(crate) mod census;
 pub(crate) mod claim;
 pub(crate) mod fence;
 mod founding;
+mod in_order;
 mod order;
 mod quorum;
 mod raise;
@@ -27,7 +28,7 @@ use tokio::sync::Semaphore;
 use crate::error::{NodeVote, Vote};
 use crate::executor::Executor;
 use crate::key::LockKey;
-use crate::node::{self, Limit, Node};
+use crate::node::{self, Limit, Node, NodeError, Reply};
 use crate::telemetry::Counters;
 
 pub(crate) use attempt::Stragglers;
@@ -35,6 +36,7 @@ pub(crate) use attempt::Stragglers;
 use attempt::Attempt;
 use census::Census;
 use claim::Claim;
+use fence::Block;
 use quorum::{Decision, quorum};
 use replies::Replies;
 
@@ -87,15 +89,28 @@ impl fmt::Debug for Fences {
 }
 
 impl Fences {
-    fn propose(&self) -> u64 {
-        let token = fence::proposal((self.clock)(), self.seen.load(Ordering::Relaxed));
-        self.note(token);
-        token
+    /// So many tokens; none for none.
+    fn propose(&self, tokens: u64) -> Option<Block> {
+        if tokens == 0 {
+            return None;
+        }
+        let first = fence::proposal((self.clock)(), self.seen.load(Ordering::Relaxed));
+        let block = Block::new(first, tokens);
+        self.note(block.last());
+        Some(block)
     }
 
     fn note(&self, token: u64) {
         self.seen.fetch_max(token, Ordering::Relaxed);
     }
+}
+
+/// How a lock is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) ttl: Duration,
+    /// How many fencing tokens are to be reserved, for holders that follow one another here.
+    pub(crate) tokens: u64,
 }
 
 /// Why a lock was not granted.
@@ -161,17 +176,16 @@ impl Redlock {
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         key: &LockKey,
-        ttl: Duration,
-        fenced: bool,
+        want: Want,
     ) -> (Result<Claim, Refusal>, Stragglers) {
-        let (taken, stragglers) = self.ask(key, ttl, fenced).await;
+        let (taken, stragglers) = self.ask(key, want).await;
         match taken {
             // The nodes may be new, and without a vote only until somebody says so.
             Err(refusal) if refusal.for_abstentions() && founding::found(self).await => {
                 if !stragglers.is_empty() {
                     self.executor.spawn(stragglers.finish());
                 }
-                self.ask(key, ttl, fenced).await
+                self.ask(key, want).await
             }
             taken => (taken, stragglers),
         }
@@ -180,10 +194,9 @@ impl Redlock {
     async fn ask(
         self: &Arc<Self>,
         key: &LockKey,
-        ttl: Duration,
-        fenced: bool,
+        want: Want,
     ) -> (Result<Claim, Refusal>, Stragglers) {
-        let mut attempt = match Attempt::new(self, key, ttl, fenced) {
+        let mut attempt = match Attempt::new(self, key, want) {
             Ok(attempt) => attempt,
             Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
@@ -191,25 +204,25 @@ impl Redlock {
         match attempt.decide().await {
             Decision::Split => {
                 self.counters.split_votes.add();
-                split::settle(self, attempt).await
+                split::settle(self, attempt, want).await
             }
             decision => attempt.conclude(decision).await,
         }
     }
 
-    /// How long the holder's lease lasts, as one node reports it. `Some(None)`: for ever.
-    pub(crate) async fn remaining(
+    /// Asks one node something, and waits for as long as it may take.
+    async fn ask_one<T>(
         &self,
-        key: &LockKey,
         position: usize,
-    ) -> Option<Option<Duration>> {
-        let node = Arc::clone(self.nodes.get(position)?);
+        question: impl FnOnce(Limit) -> Reply<T>,
+    ) -> Result<T, NodeError> {
         let limit = self.limit();
-        let mut looks = Replies::of(1);
-        let look = node.look(key.prefixed(&self.prefix), limit.clone());
-        looks.push(position, limit, look);
-        let (_, holder) = looks.next().await?;
-        Some(holder.ok()??.remaining)
+        let mut replies = Replies::of(1);
+        replies.push(position, limit.clone(), question(limit));
+        match replies.next().await {
+            Some((_, answer)) => answer,
+            None => Err("it was not asked".into()),
+        }
     }
 
     /// Whether enough nodes for a majority would vote now, and would be asked.

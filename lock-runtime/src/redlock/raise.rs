@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::claim::Claim;
-use super::fence::{Settled, settle};
+use super::fence::{Block, Settled, settle};
 use super::quorum::quorum;
 use super::replies::Replies;
 use crate::node::{Fence, Raise};
@@ -14,25 +14,24 @@ const ROUNDS: u32 = 8;
 impl Claim {
     /// Has its fencing token be at least this. False: no majority stored it.
     pub(crate) async fn raise_fence(&mut self, token: u64) -> bool {
-        if self.fence.is_none_or(|fence| fence >= token) {
+        let Some(block) = self.fence.filter(|block| block.token() < token) else {
             return true;
-        }
-        let raised = raise(self, token).await;
+        };
+        let raised = raise(self, block.moved_to(token)).await;
         self.fence = raised.or(self.fence);
         raised.is_some()
     }
 }
 
-/// Has a majority store a token for a lock that is ours, from this proposal on. `None`: no majority did.
-async fn raise(claim: &Claim, proposal: u64) -> Option<u64> {
+/// Has a majority store tokens for a lock that is ours, from this proposal on. `None`: no majority did.
+async fn raise(claim: &Claim, mut proposal: Block) -> Option<Block> {
     let redlock = &claim.redlock;
-    let mut token = proposal;
     for _ in 0..ROUNDS {
-        redlock.fences.note(token);
+        redlock.fences.note(proposal.last());
         let raise = Arc::new(Raise {
             key: Arc::clone(&claim.wire),
             token: claim.token,
-            fence: Fence::of(&claim.wire, token, redlock.fences.ttl),
+            fence: Fence::of(&claim.wire, proposal.last(), redlock.fences.ttl),
             limit: redlock.limit(),
             command: OnceLock::new(),
         });
@@ -47,9 +46,9 @@ async fn raise(claim: &Claim, proposal: u64) -> Option<u64> {
         while let Some((_, answer)) = replies.next().await {
             stored.extend(answer.ok());
         }
-        match settle(token, stored.into_iter(), quorum(redlock.nodes.len())) {
-            Settled::Accepted => return Some(token),
-            Settled::Raise(next) => token = next,
+        match settle(proposal, stored.into_iter(), quorum(redlock.nodes.len())) {
+            Settled::Accepted => return Some(proposal),
+            Settled::Raise(next) => proposal = proposal.moved_to(next),
         }
     }
     None

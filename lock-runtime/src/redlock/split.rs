@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
 use super::quorum::{Ballot, Decision, quorum};
-use super::{Redlock, Refusal, order};
+use super::{Redlock, Refusal, Want, order};
 use crate::backoff::between;
 use crate::node::Owner;
 
@@ -42,12 +42,12 @@ fn pause(round: u32) -> Duration {
 pub(super) async fn settle(
     redlock: &Arc<Redlock>,
     first: Attempt,
+    want: Want,
 ) -> (Result<Claim, Refusal>, Stragglers) {
-    let (key, ttl) = (first.claim.key.clone(), first.claim.ttl);
-    let fenced = first.claim.fence.is_some();
+    let key = first.claim.key.clone();
     let names = redlock.nodes.iter().map(|node| &**node.name());
     let ranks = order::for_key(&first.claim.wire, names);
-    let until = Instant::now() + redlock.node_timeout.saturating_mul(PATIENCE).min(ttl);
+    let until = patience(redlock, want);
     let mut refusing = Refusing::default();
     let mut attempt = first;
     if has_first_node(&attempt, &ranks) {
@@ -64,7 +64,7 @@ pub(super) async fn settle(
         redlock.executor.spawn(attempt.give_up().finish());
         sleep(pause(round)).await;
 
-        attempt = match Attempt::new(redlock, &key, ttl, fenced) {
+        attempt = match Attempt::new(redlock, &key, want) {
             Ok(attempt) => attempt,
             Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
@@ -89,8 +89,15 @@ pub(super) async fn settle(
     attempt.conclude(Decision::Split).await
 }
 
+/// Until when a contender keeps at it.
+pub(super) fn patience(redlock: &Redlock, want: Want) -> Instant {
+    let now = Instant::now();
+    let most = redlock.node_timeout.saturating_mul(PATIENCE).min(want.ttl);
+    now.checked_add(most).unwrap_or(now)
+}
+
 /// Asks the other nodes until somebody has a majority, or for long enough.
-async fn lead(attempt: &mut Attempt, until: Instant) -> Decision<Owner> {
+pub(super) async fn lead(attempt: &mut Attempt, until: Instant) -> Decision<Owner> {
     for round in 0..LEAD_ROUNDS {
         let refuses = attempt.claim.redlock.census.refuses();
         match attempt.decide().await {

@@ -7,14 +7,17 @@ use tokio::sync::{Notify, oneshot};
 
 use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
-use super::{Fences, Redlock};
+use super::{Fences, Redlock, Want};
 use crate::executor::Executor;
 use crate::node::{
     Acquired, Ask, Extension, Holder, Limit, Listener, Node, NodeError, Owner, Raise, Released,
     Reply, Return, Standing,
 };
 
-const TTL: Duration = Duration::from_secs(30);
+const WANT: Want = Want {
+    ttl: Duration::from_secs(30),
+    tokens: 0,
+};
 
 /// A node whose connection is made, and whose answers are given, by the test.
 #[derive(Debug)]
@@ -113,7 +116,7 @@ fn three() -> ([Arc<Told>; 3], Arc<Redlock>) {
         .map(|node| -> Arc<dyn Node> { Arc::clone(node) as _ });
     let redlock = Redlock::new(
         dynamic.collect(),
-        TTL / 2,
+        WANT.ttl / 2,
         "",
         Fences::default(),
         Executor::of_caller(),
@@ -138,7 +141,7 @@ async fn granted_by_two(nodes: &[Arc<Told>; 3], redlock: &Arc<Redlock>) -> (Clai
         node.connect();
     }
     let acquiring = Arc::clone(redlock);
-    let acquiring = tokio::spawn(async move { acquiring.acquire(&"k".into(), TTL, false).await });
+    let acquiring = tokio::spawn(async move { acquiring.acquire(&"k".into(), WANT).await });
     settle().await;
     for node in &nodes[..2] {
         node.answer(Acquired::Granted(0));
@@ -181,7 +184,7 @@ async fn a_node_that_is_late_has_the_lock_too_and_is_released() {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_not_asked_again_before_it_has_answered() {
     let (nodes, redlock) = three();
-    let mut attempt = Attempt::new(&redlock, &"k".into(), TTL, false).expect("a token");
+    let mut attempt = Attempt::new(&redlock, &"k".into(), WANT).expect("a token");
     for node in &nodes {
         node.connect();
     }

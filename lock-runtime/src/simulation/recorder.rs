@@ -4,6 +4,7 @@
 //! its lease said it had. It is asked often, and only while it is known to be good, as asking whether a lease is over is
 //! what ends it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -90,6 +91,7 @@ struct Attempt {
 pub(super) struct Counts {
     pub(super) acquired: u64,
     pub(super) benign: u64,
+    pub(super) handed_over: u64,
     pub(super) fenced: u64,
     pub(super) raised: u64,
     pub(super) renewed: u64,
@@ -101,10 +103,11 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn all(&self) -> [(&'static str, u64); 10] {
+    fn all(&self) -> [(&'static str, u64); 11] {
         [
             ("acquired", self.acquired),
             ("acquired when all is well", self.benign),
+            ("handed over", self.handed_over),
             ("fenced", self.fenced),
             ("raised", self.raised),
             ("renewed", self.renewed),
@@ -128,6 +131,7 @@ impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.acquired += other.acquired;
         self.benign += other.benign;
+        self.handed_over += other.handed_over;
         self.fenced += other.fenced;
         self.raised += other.raised;
         self.renewed += other.renewed;
@@ -147,6 +151,8 @@ pub(super) struct Recorder {
     pub(super) faults: Vec<String>,
     /// How many workers have done all that they had to.
     pub(super) finished: usize,
+    /// How many locks went from hand to hand in each client, as it said last.
+    handed_over: BTreeMap<usize, u64>,
     holders: Vec<Holder>,
     attempts: Vec<Attempt>,
 }
@@ -318,16 +324,28 @@ impl Recorder {
     /// No lease is good for longer than its TTL less the drift, from when the last request for it was sent.
     fn check_time(&mut self, id: HolderId) {
         let holder = &self.holders[id];
-        let mut own = self.attempts.iter().filter(|attempt| {
-            let fits = attempt.client == holder.client && attempt.key == holder.key;
-            fits && (holder.fence == 0 || attempt.proposed.contains(&holder.fence))
-        });
-        let sent = own.by_ref().map(|attempt| attempt.sent).max();
+        let own = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.client == holder.client && attempt.key == holder.key);
+        // The token is one of a block, of which the last is known.
+        let lasts = own.clone().flat_map(|attempt| &attempt.proposed);
+        let last = lasts.filter(|&&last| last >= holder.fence).min();
+        let of_token = |attempt: &&Attempt| {
+            holder.fence == 0 || last.is_some_and(|last| attempt.proposed.contains(last))
+        };
+        let sent = own.filter(of_token).map(|attempt| attempt.sent).max();
         let latest = sent.unwrap_or(0) + usable(holder.ttl);
         if holder.until > latest {
             let fault = format!("a lease is good until {}, after {latest}", holder.until);
             self.fault(fault);
         }
+    }
+
+    /// So many locks were handed over in the client by now.
+    pub(super) fn handed_over(&mut self, client: usize, count: u64) {
+        let before = self.handed_over.insert(client, count).unwrap_or(0);
+        self.counts.handed_over += count - before;
     }
 
     /// A holder ends it, or was told that it is over.

@@ -19,6 +19,7 @@ use crate::manager::LockManager;
 use crate::node::Node;
 use crate::redlock::{Fences, Redlock};
 use crate::request::LockRequest;
+use crate::wait::Core;
 
 /// The time at the start of every world, in seconds since 1970.
 const EPOCH: u64 = 1_700_000_000;
@@ -43,10 +44,10 @@ pub(super) fn of(
     })
 }
 
-/// One or two a client.
+/// One, two or three a client: next to each other they stand in line.
 pub(super) fn workers(client: usize, shared: &Shared) -> std::ops::Range<usize> {
-    let two = (shared.scenario.seed >> client).is_multiple_of(4);
-    0..1 + usize::from(two)
+    let more = [2, 0, 1, 0][usize::try_from((shared.scenario.seed >> client) % 4).unwrap_or(0)];
+    0..1 + more
 }
 
 fn manager(client: usize, clock: Clock, shared: &Arc<Shared>) -> LockManager {
@@ -64,11 +65,7 @@ fn manager(client: usize, clock: Clock, shared: &Arc<Shared>) -> LockManager {
         Executor::of_caller(),
     );
     LockManager {
-        core: Arc::new(crate::wait::Core {
-            redlock: Arc::new(redlock),
-            keepers: crate::hold::Keepers::default(),
-            max_ttl: Duration::from_millis(MAX_TTL),
-        }),
+        core: Arc::new(Core::new(redlock, Duration::from_millis(MAX_TTL))),
     }
 }
 
@@ -107,7 +104,10 @@ impl Worker {
                 self.benign_round().await;
             }
         }
-        self.shared.network().recorder.finished += 1;
+        let handed_over = self.manager.stats().handed_over;
+        let recorder = &mut self.shared.network().recorder;
+        recorder.finished += 1;
+        recorder.handed_over(self.client, handed_over);
     }
 
     fn is_cut(&self) -> bool {

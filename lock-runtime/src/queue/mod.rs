@@ -1,0 +1,430 @@
+//! Who is next in this process.
+//!
+//! Tasks that want the same lock stand in line. One of them has the *turn*: the right to ask the nodes, and then to hold.
+//! The others wait in their own futures and cost the nodes nothing. When the turn ends it goes to the next in line, first
+//! come, first served; and where the lock is still good it goes with it, without asking the nodes again (see
+//! [`succession`]).
+//!
+//! A line exists while somebody has the turn. Nothing is kept for a key that nobody wants.
+
+mod deadlines;
+mod line;
+pub(crate) mod succession;
+mod verdict;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::executor::Executor;
+use crate::key::LockKey;
+use deadlines::{Deadlines, Due, Entry};
+use line::{Line, Number, Waiter};
+
+pub(crate) use succession::Baton;
+pub(crate) use verdict::Verdict;
+
+/// The lines of a manager.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    by_key: HashMap<LockKey, Line>,
+    deadlines: Deadlines,
+    /// The number of the last who came.
+    last: Number,
+    /// Nobody is let in any more.
+    closed: bool,
+}
+
+/// What somebody in line wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wants {
+    pub(crate) ttl: Duration,
+    pub(crate) fenced: bool,
+    /// Nothing else is wanted with it.
+    pub(crate) alone: bool,
+}
+
+/// Until when somebody stands in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Until it is known once what the nodes say.
+    FirstVerdict,
+    /// And if that is not known by then, until it is.
+    Deadline(Instant),
+    Forever,
+}
+
+/// Whoever holds a lock in this process.
+pub(crate) trait Holder: Send + Sync + fmt::Debug {
+    /// How long its lease is still good. `None`: it is over.
+    fn left(&self) -> Option<Duration>;
+}
+
+/// What comes of standing in line.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// There was nobody.
+    Turn(Turn),
+    Behind(Place),
+    Refused(Verdict),
+}
+
+/// The end of standing in line.
+#[derive(Debug)]
+pub(crate) enum Called {
+    /// It is one's turn: the nodes may be asked.
+    Turn(Turn),
+    /// The same, and the lock comes with it.
+    HandedOver(Handed),
+    Refused(Verdict),
+}
+
+impl Queue {
+    /// Gets in line for a lock.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        key: &LockKey,
+        wants: Wants,
+        until: Until,
+        executor: &Executor,
+    ) -> Joined {
+        // Dropped only after the lines are unlocked.
+        let holder;
+        let mut lines = self.lines();
+        let Lines {
+            by_key,
+            deadlines,
+            last,
+            closed,
+        } = &mut *lines;
+        if *closed {
+            return Joined::Refused(Verdict::ShuttingDown);
+        }
+        let Some(line) = by_key.get_mut(key) else {
+            by_key.insert(key.clone(), Line::default());
+            return Joined::Turn(Turn::new(self, key));
+        };
+        let deadline = match until {
+            Until::FirstVerdict => Some(None),
+            Until::Deadline(at) if at <= executor.now() => Some(None),
+            Until::Deadline(at) => Some(Some(at)),
+            Until::Forever => None,
+        };
+        let overdue = deadline == Some(None);
+        if overdue {
+            holder = line.holder();
+            if let Some(left) = holder.as_ref().and_then(|holder| holder.left()) {
+                return Joined::Refused(Verdict::held_here(key, left));
+            }
+        }
+        *last += 1;
+        let number = *last;
+        let (caller, called) = oneshot::channel();
+        let site = executor.place();
+        let entry = deadline.flatten().map(|at| Entry { at, site });
+        line.push(number, Waiter::new(wants, caller, entry));
+        if overdue {
+            line.press(number);
+        }
+        let clerk = entry.and_then(|entry| deadlines.add(number, entry, key));
+        drop(lines);
+        if let Some(clerk) = clerk {
+            executor.spawn(clerk.of(Arc::downgrade(self)).run());
+        }
+        Joined::Behind(Place {
+            queue: Arc::clone(self),
+            key: key.clone(),
+            number,
+            called,
+            is_called: false,
+        })
+    }
+
+    /// Nobody is let in from now on, and whoever stands in line is told.
+    pub(crate) fn close(&self) {
+        let all: Vec<Waiter> = {
+            let mut lines = self.lines();
+            lines.closed = true;
+            lines.deadlines.clear();
+            let lines = lines.by_key.values_mut();
+            lines.flat_map(Line::take_all).collect()
+        };
+        for waiter in all {
+            waiter.refuse(Verdict::ShuttingDown);
+        }
+    }
+
+    /// Nothing above is left half done by a panic elsewhere.
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the first out of a line, if he fits.
+    fn next(&self, key: &LockKey, fits: impl FnOnce(&Wants) -> bool) -> Option<Waiter> {
+        let mut lines = self.lines();
+        let Lines {
+            by_key, deadlines, ..
+        } = &mut *lines;
+        let line = by_key.get_mut(key)?;
+        if !fits(&line.first()?.wants) {
+            return None;
+        }
+        line.set_holder(None);
+        let (number, waiter) = line.pop()?;
+        deadlines.remove(number, waiter.deadline);
+        Some(waiter)
+    }
+
+    /// Ends a line, or gives its turn to the first in it.
+    fn pass_on(self: &Arc<Self>, key: &LockKey) {
+        loop {
+            let waiter = {
+                let mut lines = self.lines();
+                let Lines {
+                    by_key, deadlines, ..
+                } = &mut *lines;
+                let Some(line) = by_key.get_mut(key) else {
+                    return;
+                };
+                line.set_holder(None);
+                let Some((number, waiter)) = line.pop() else {
+                    by_key.remove(key);
+                    return;
+                };
+                deadlines.remove(number, waiter.deadline);
+                waiter
+            };
+            match waiter.call(Called::Turn(Turn::new(self, key))) {
+                // He left at this moment: it is another's.
+                Err(Called::Turn(unused)) => unused.forget(),
+                Ok(()) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Their time is over: whoever can be told what is known is told, and for the others it is found out.
+    fn expire(&self, due: Due) {
+        let mut told = Vec::new();
+        {
+            // Dropped only after the lines are unlocked.
+            let mut holders = Vec::new();
+            let mut lines = self.lines();
+            for ((_, number), key) in due {
+                if let Some(line) = lines.by_key.get_mut(&key) {
+                    let holder = line.holder();
+                    let left = holder.as_ref().and_then(|holder| holder.left());
+                    let here = left.map(|left| Verdict::held_here(&key, left));
+                    told.extend(line.expire(number, here));
+                    holders.extend(holder);
+                }
+            }
+            drop(lines);
+        }
+        for (waiter, verdict) in told {
+            waiter.refuse(verdict);
+        }
+    }
+}
+
+/// A place in a line. Dropping it is leaving the line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queue: Arc<Queue>,
+    key: LockKey,
+    number: Number,
+    called: oneshot::Receiver<Called>,
+    is_called: bool,
+}
+
+impl Future for Place {
+    type Output = Called;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Called> {
+        let called = Pin::new(&mut self.called).poll(cx);
+        called.map(|called| {
+            self.is_called = true;
+            // Nobody is forgotten in a line; if he were, he has no lock.
+            called.unwrap_or(Called::Refused(Verdict::ShuttingDown))
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_called {
+            return;
+        }
+        let left = {
+            let mut lines = self.queue.lines();
+            let Lines {
+                by_key, deadlines, ..
+            } = &mut *lines;
+            let line = by_key.get_mut(&self.key);
+            let left = line.and_then(|line| line.remove(self.number));
+            deadlines.remove(
+                self.number,
+                left.as_ref().and_then(|waiter| waiter.deadline),
+            );
+            left
+        };
+        drop(left);
+    }
+}
+
+/// The right to ask the nodes for a lock, and then to hold it. Dropped, it goes to the next in line.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// `None`: it has gone on.
+    queue: Option<Arc<Queue>>,
+    key: LockKey,
+}
+
+/// What becomes of a lock at the end of a hold.
+#[derive(Debug)]
+pub(crate) enum Passed {
+    /// The next in line has it.
+    HandedOver,
+    /// It is to be given back, and the turn ends when it is.
+    Back(Turn, Baton),
+}
+
+impl Turn {
+    fn new(queue: &Arc<Queue>, key: &LockKey) -> Self {
+        Self {
+            queue: Some(Arc::clone(queue)),
+            key: key.clone(),
+        }
+    }
+
+    /// Without effect from now on.
+    fn forget(mut self) {
+        self.queue = None;
+    }
+
+    fn with_line<T: Default>(&self, act: impl FnOnce(&mut Line) -> T) -> T {
+        let Some(queue) = &self.queue else {
+            return T::default();
+        };
+        let mut lines = queue.lines();
+        lines.by_key.get_mut(&self.key).map(act).unwrap_or_default()
+    }
+
+    /// Gives the lock to the first in line, if there is one whom it `fits`.
+    fn pass(mut self, mut baton: Baton, fits: impl Fn(&Baton, &Wants) -> bool) -> Passed {
+        while let Some(queue) = &self.queue
+            && let Some(waiter) = queue.next(&self.key, |wants| fits(&baton, wants))
+        {
+            match waiter.call(Called::HandedOver(Handed(Some((self, baton))))) {
+                Err(Called::HandedOver(unused)) => match unused.put_back() {
+                    // He left at this moment: it is another's.
+                    Some(back) => (self, baton) = back,
+                    None => return Passed::HandedOver,
+                },
+                Ok(()) | Err(_) => return Passed::HandedOver,
+            }
+        }
+        Passed::Back(self, baton)
+    }
+
+    pub(crate) fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    /// Whether other processes were told of the last release, and may ask too.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.with_line(|line| line.is_contended)
+    }
+
+    pub(crate) fn set_contended(&self, is_contended: bool) {
+        self.with_line(|line| line.is_contended = is_contended);
+    }
+
+    /// How many stand in line.
+    pub(crate) fn followers(&self) -> usize {
+        self.with_line(|line| line.len())
+    }
+
+    /// What the next in line wants, if there is one.
+    pub(crate) fn next_wants(&self) -> Option<Wants> {
+        self.with_line(|line| line.first().map(|waiter| waiter.wants))
+    }
+
+    /// It is held from now on by this one. Whoever wanted to know only once is told so.
+    pub(crate) fn held_by(&self, holder: Weak<dyn Holder>, left: Duration) {
+        let told = self.with_line(|line| {
+            line.set_holder(Some(holder));
+            line.take_overdue(Number::MAX)
+        });
+        for waiter in told {
+            waiter.refuse(Verdict::held_here(&self.key, left));
+        }
+    }
+
+    /// The nodes are being asked: whoever is in line by now will be content with what they say.
+    pub(crate) fn begin(&self) -> Number {
+        let queue = self.queue.as_ref();
+        queue.map_or(0, |queue| queue.lines().last)
+    }
+
+    /// What all nodes said when they were asked, after these had come.
+    pub(crate) fn found(&self, by: Number, verdict: &Verdict) {
+        let told = self.with_line(|line| {
+            line.set_verdict(by, verdict.clone());
+            line.take_overdue(by)
+        });
+        for waiter in told {
+            waiter.refuse(verdict.clone());
+        }
+    }
+
+    /// Wakes when somebody in line has to be told what the nodes say. `None`: somebody has to be told now.
+    pub(crate) fn pressed(&self) -> Option<Arc<Notify>> {
+        let pressed = self.with_line(|line| Some(line.pressed()));
+        pressed.unwrap_or_default()
+    }
+
+    /// Whether somebody in line has to be told what the nodes say.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.with_line(|line| line.is_pressed())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            queue.pass_on(&self.key);
+        }
+    }
+}
+
+/// A lock that was handed over. If nobody takes it out, it goes on to the next in line, or back.
+#[derive(Debug)]
+pub(crate) struct Handed(Option<(Turn, Baton)>);
+
+impl Handed {
+    fn put_back(mut self) -> Option<(Turn, Baton)> {
+        self.0.take()
+    }
+
+    /// With a fencing token of its own, for whoever wants one.
+    pub(crate) fn take(mut self, wants: Wants) -> Option<(Turn, Baton)> {
+        let (turn, mut baton) = self.0.take()?;
+        baton.handovers += 1;
+        if wants.fenced && !baton.claim.take_next_token() {
+            drop(succession::give_back(turn, baton.claim));
+            return None;
+        }
+        Some((turn, baton))
+    }
+}
+
+#[cfg(test)]
+mod tests;

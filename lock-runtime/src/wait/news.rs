@@ -1,0 +1,121 @@
+//! When to ask again for a lock that was busy: when it is released, when its lease ends, and now and then in any case.
+//!
+//! A release is published by the nodes, and heard by whoever listens to one of them. Listening comes before looking once
+//! more who has the lock, so a release between the try that failed and the subscription is not missed. Whatever is missed
+//! later (a connection that breaks, a key that is deleted by hand, a user who may not subscribe) is found out by asking.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backoff::{Backoff, between};
+use crate::key::LockKey;
+use crate::node::Listener;
+use crate::redlock::Redlock;
+
+/// The pause between two tries where nobody tells of releases.
+const DEAF_POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+
+/// The same where somebody does.
+const POLL: (Duration, Duration) = (Duration::from_millis(125), Duration::from_millis(250));
+
+/// All who wait hear of a release at once. Whoever has just come leaves up to this to those who have lost such a race before.
+const FIRST_COME: Duration = Duration::from_millis(1);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct News {
+    source: Option<Source>,
+    /// When the holder's lease ends, as far as is known.
+    expires: Option<Instant>,
+    deaf_polls: Backoff,
+    /// It was free when it was looked at last.
+    is_free: bool,
+    /// How many releases were heard of, without the lock being had.
+    races: u32,
+}
+
+/// Who tells.
+#[derive(Debug)]
+struct Source {
+    key: LockKey,
+    listener: Listener,
+    node: usize,
+}
+
+impl News {
+    pub(super) fn none() -> Self {
+        let (least, most) = DEAF_POLL;
+        Self {
+            source: None,
+            expires: None,
+            deaf_polls: Backoff::new(least, most),
+            is_free: false,
+            races: 0,
+        }
+    }
+
+    /// Finds out what there is to know of a lock that is busy, and sees to it that its release is heard.
+    pub(super) async fn ask_about(&mut self, redlock: &Redlock, key: &LockKey) {
+        let known = |source: &Source| source.key == *key;
+        let is_new = !self.source.as_ref().is_some_and(known);
+        if is_new {
+            let found = redlock.listen(key).await;
+            self.source = found.map(|(listener, node)| Source {
+                key: key.clone(),
+                listener,
+                node,
+            });
+        }
+        let now = Instant::now();
+        let is_known = self.expires.is_some_and(|expires| now < expires);
+        if let Some(source) = &self.source
+            && (is_new || !is_known)
+        {
+            let holder = redlock.holder(key, source.node).await;
+            self.is_free = is_new && holder == Some(None);
+            let left = holder.flatten().and_then(|holder| holder.remaining);
+            self.expires = left.and_then(|left| now.checked_add(left));
+        }
+    }
+
+    /// How long the holder's lease lasts, as far as is known.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let left = self.expires?.checked_duration_since(Instant::now());
+        left.filter(|left| !left.is_zero())
+    }
+
+    /// When to ask again if nothing is heard.
+    pub(super) fn again(&mut self) -> Instant {
+        let now = Instant::now();
+        if std::mem::take(&mut self.is_free) {
+            return now;
+        }
+        let pause = match self.source {
+            Some(_) => between(POLL.0, POLL.1),
+            None => self.deaf_polls.next(),
+        };
+        let poll = now.checked_add(pause).unwrap_or(now);
+        match self.expires {
+            // A node forgets a key in the millisecond after.
+            Some(expires) if now < expires => poll.min(expires + Duration::from_millis(1)),
+            _ => poll,
+        }
+    }
+
+    /// Waits for a release.
+    pub(super) async fn heard(&mut self) {
+        match &mut self.source {
+            Some(source) => source.listener.heard().await,
+            None => pending().await,
+        }
+    }
+
+    /// How long to leave a lock that was released to others.
+    pub(super) fn leave_to_others(&mut self) -> Duration {
+        let most = FIRST_COME / 2_u32.saturating_pow(self.races.min(16));
+        self.races = self.races.saturating_add(1);
+        between(Duration::ZERO, most)
+    }
+}

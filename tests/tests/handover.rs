@@ -1,0 +1,271 @@
+//! A lock that goes from one task to the next of its process without the nodes: it must be as good as a fresh one, and other
+//! processes must get their turn.
+
+use lock_runtime::{LockManager, LockRequest};
+use lock_tests::{DEADLINE, Fleet, Recorder, eventually};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet, yield_now};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(20);
+
+/// A machine that is busy is not an outage.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Acquired = Result<lock_runtime::Lease, lock_runtime::LockError>;
+
+/// In line by the time that this returns.
+async fn in_line(request: LockRequest) -> JoinHandle<Acquired> {
+    let task = tokio::spawn(request.wait_forever().acquire());
+    for _ in 0..50 {
+        yield_now().await;
+    }
+    task
+}
+
+async fn got(task: JoinHandle<Acquired>) -> lock_runtime::Lease {
+    task.await.expect("no panic").expect("its turn comes")
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_as_good_as_a_fresh_one() {
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let next = in_line(locks.lock("k").ttl(TTL)).await;
+    sleep(Duration::from_millis(40)).await;
+    first.release().await.expect("released");
+    let next = got(next).await;
+    assert_eq!(locks.stats().handed_over, 1);
+    assert_eq!(locks.stats().acquired, 2);
+    assert!(next.remaining() >= TTL * 9 / 10, "{:?}", next.remaining());
+    // It is renewed from then on.
+    sleep(TTL * 3).await;
+    assert!(!next.is_lost());
+    next.release().await.expect("it was still ours");
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_where_another_ttl_is_wanted() {
+    for ttl in [TTL / 2, TTL * 2] {
+        let locks = LockManager::in_memory();
+        let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+        let next = in_line(locks.lock("k").ttl(ttl).extend(false)).await;
+        first.release().await.expect("released");
+        let next = got(next).await;
+        assert_eq!(locks.stats().handed_over, 0);
+        assert!(next.remaining() <= ttl && next.remaining() > ttl * 9 / 10);
+    }
+}
+
+/// Of a short TTL not much is left soon.
+#[tokio::test(start_paused = true)]
+async fn not_once_it_has_aged() {
+    let locks = LockManager::in_memory();
+    let ttl = Duration::from_millis(400);
+    for (age, handed_over) in [(15, 1), (25, 0)] {
+        let before = locks.stats().handed_over;
+        let request = || locks.lock("k").ttl(ttl).extend(false);
+        let first = request().acquire().await.expect("free");
+        let next = in_line(request()).await;
+        sleep(Duration::from_millis(age)).await;
+        first.release().await.expect("released");
+        let next = got(next).await;
+        assert_eq!(locks.stats().handed_over - before, handed_over, "{age} ms");
+        assert!(next.remaining() > ttl * 9 / 10, "{:?}", next.remaining());
+        next.release().await.expect("released");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_while_it_is_to_be_kept() {
+    let keep = Duration::from_secs(5);
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).hold_at_least(keep);
+    let first = first.acquire().await.expect("free");
+    let began = Instant::now();
+    let next = in_line(locks.lock("k").ttl(TTL)).await;
+    first.release().await.expect("released");
+    let next = got(next).await;
+    assert!(began.elapsed() >= keep, "{:?}", began.elapsed());
+    // And by poll, at the latest, soon after.
+    assert!(
+        began.elapsed() < keep + Duration::from_millis(300),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(locks.stats().handed_over, 0);
+    drop(next);
+}
+
+/// Who is handed the lock keeps it for as long as he wants it kept, from then on.
+#[tokio::test(start_paused = true)]
+async fn what_the_next_one_wants_counts_from_his_turn() {
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let keep = Duration::from_secs(10);
+    let wanted = || locks.lock("k").ttl(TTL).hold_at_least(keep);
+    let next = in_line(wanted().max_hold(TTL)).await;
+    let last = in_line(locks.lock("k").ttl(TTL)).await;
+    sleep(Duration::from_millis(20)).await;
+    drop(first);
+    let next = got(next).await;
+    assert_eq!(locks.stats().handed_over, 1);
+    let began = Instant::now();
+    next.release().await.expect("released");
+    drop(got(last).await);
+    assert!(began.elapsed() >= keep, "{:?}", began.elapsed());
+
+    let first = locks
+        .lock("k")
+        .ttl(TTL)
+        .wait_forever()
+        .acquire()
+        .await
+        .expect("free");
+    let next = in_line(locks.lock("k").ttl(TTL).max_hold(TTL * 2)).await;
+    sleep(Duration::from_millis(30)).await;
+    drop(first);
+    let next = got(next).await;
+    assert_eq!(locks.stats().handed_over, 2);
+    let began = Instant::now();
+    next.lost().await;
+    let held = began.elapsed();
+    assert!(
+        held >= TTL * 2 && held < TTL * 2 + Duration::from_millis(10),
+        "{held:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_lost_is_not_handed_over() {
+    let locks = LockManager::in_memory();
+    let request = || locks.lock("k").ttl(TTL).extend(false);
+    let first = request().acquire().await.expect("free");
+    let next = in_line(request()).await;
+    let began = Instant::now();
+    // Held by hand, and never given back: the line goes on all the same, when the nodes let it.
+    first.lost().await;
+    let next = got(next).await;
+    assert!(began.elapsed() >= TTL * 9 / 10 && began.elapsed() < TTL + Duration::from_secs(1));
+    assert_eq!(locks.stats().handed_over, 0);
+    assert!(first.is_lost() && !next.is_lost());
+    drop(first);
+    assert!(
+        !next.is_lost(),
+        "the release of what was lost touches nobody"
+    );
+    assert!(locks.lock("k").ttl(TTL).acquire().await.is_err());
+}
+
+/// Each holder's token is larger than the one before, whoever hands it to whom, and whoever comes next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fences_grow_from_hand_to_hand_and_between_processes() {
+    let fleet = Fleet::start(3);
+    let recorder = Recorder::new();
+    let last = Arc::new(AtomicU64::new(0));
+    let mut work = JoinSet::new();
+    let mut managers = Vec::new();
+    for process in 0..3 {
+        let locks = fleet
+            .builder()
+            .node_timeout(NODE_TIMEOUT)
+            .build()
+            .expect("a manager");
+        lock_tests::ready(&locks).await;
+        managers.push(locks.clone());
+        for task in 0..6 {
+            let (locks, recorder, last) = (locks.clone(), recorder.clone(), Arc::clone(&last));
+            work.spawn(async move {
+                for round in 0..150 {
+                    let wants_fence = (task + round) % 3 != 0;
+                    let request = locks.lock("k").ttl(TTL).wait(DEADLINE).fenced(wants_fence);
+                    let lease = request.acquire().await.expect("its turn comes");
+                    let inside = recorder.enter("k", &format!("{process}.{task}"));
+                    if wants_fence {
+                        let before = last.swap(lease.fence(), Ordering::SeqCst);
+                        assert!(lease.fence() > before, "{} after {before}", lease.fence());
+                    } else {
+                        assert_eq!(lease.fence(), 0);
+                    }
+                    drop(inside);
+                    lease.release().await.expect("released");
+                }
+            });
+        }
+    }
+    work.join_all().await;
+    assert_eq!(recorder.assert_exclusive("k"), 3 * 6 * 150);
+    for locks in &managers {
+        let stats = locks.stats();
+        assert!(stats.handed_over > stats.acquired / 4, "{stats:?}");
+    }
+    eventually(DEADLINE, "nothing is left", || fleet.nodes_with("k") == 0).await;
+}
+
+/// Many in line here, and one there: he waits for no more than the time for which a lock is handed over, and a body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_processes_get_their_turn() {
+    let fleet = Fleet::start(3);
+    let busy = fleet
+        .builder()
+        .node_timeout(NODE_TIMEOUT)
+        .build()
+        .expect("a manager");
+    let other = fleet
+        .builder()
+        .node_timeout(NODE_TIMEOUT)
+        .build()
+        .expect("a manager");
+    lock_tests::ready(&busy).await;
+    lock_tests::ready(&other).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut work = JoinSet::new();
+    for _ in 0..32 {
+        let (locks, stop) = (busy.clone(), Arc::clone(&stop));
+        work.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                let request = locks.lock("k").ttl(TTL).wait_forever();
+                request.run(|_| yield_now()).await.expect("its turn comes");
+            }
+        });
+    }
+    eventually(DEADLINE, "locks are handed over", || {
+        busy.stats().handed_over > 1_000
+    })
+    .await;
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let asked = Instant::now();
+        let request = other.lock("k").ttl(TTL).wait(DEADLINE);
+        let lease = request.acquire().await.expect("its turn comes");
+        longest = longest.max(asked.elapsed());
+        lease.release().await.expect("released");
+    }
+    // Fifty milliseconds, and much more for a machine that is busy.
+    assert!(longest < Duration::from_secs(3), "{longest:?}");
+    stop.store(true, Ordering::SeqCst);
+    work.join_all().await;
+}
+
+/// Nothing is handed over any more once a shutdown has begun.
+#[tokio::test(start_paused = true)]
+async fn not_while_shutting_down() {
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let next = in_line(locks.lock("k").ttl(TTL)).await;
+    let shutdown = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shutdown(Duration::from_secs(5)).await }
+    });
+    let refused = next.await.expect("no panic").expect_err("refused");
+    assert!(
+        matches!(refused, lock_runtime::LockError::ShuttingDown { .. }),
+        "{refused}"
+    );
+    drop(first);
+    let shutdown = shutdown.await.expect("no panic");
+    assert_eq!((shutdown.stopped, shutdown.left), (0, 0));
+    assert_eq!(locks.stats().handed_over, 0);
+}

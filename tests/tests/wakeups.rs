@@ -1,0 +1,247 @@
+//! Waiting for a lock that another process holds: woken when it is released, when it expires, and soon enough in any case;
+//! and no subscription is left behind.
+
+use lock_runtime::LockManager;
+use lock_tests::{DEADLINE, Fleet, Mode, eventually};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// A machine that is busy is not an outage.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A wait that is woken by nothing else ends by asking again: at the latest after this.
+const POLL: Duration = Duration::from_millis(250);
+
+async fn patient(fleet: &Fleet) -> LockManager {
+    let locks = fleet
+        .builder()
+        .node_timeout(NODE_TIMEOUT)
+        .build()
+        .expect("a manager");
+    lock_tests::ready(&locks).await;
+    locks
+}
+
+/// On how many nodes somebody listens.
+fn listened_to(fleet: &Fleet) -> usize {
+    let servers = fleet.servers().iter();
+    let channels =
+        servers.map(|server| server.command::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]));
+    channels.filter(|channels| !channels.is_empty()).count()
+}
+
+async fn nobody_listens(fleet: &Fleet) {
+    eventually(DEADLINE, "nobody listens any more", || {
+        listened_to(fleet) == 0
+    })
+    .await;
+}
+
+fn set_everywhere(fleet: &Fleet, key: &str, millis: &str) {
+    for server in fleet.servers() {
+        let _: String = server.command(&["SET", key, "somebody", "PX", millis]);
+    }
+}
+
+/// Polling alone would take more than six seconds for fifty releases, and ask many times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_whoever_waits_elsewhere() {
+    let fleet = Fleet::start(5);
+    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    let mut waited = Vec::new();
+    for round in 0..50 {
+        let key = format!("k{round}");
+        let held = holder.lock(&*key).ttl(TTL).acquire().await.expect("free");
+        let waiting = tokio::spawn(waiter.lock(&*key).ttl(TTL).wait(DEADLINE).acquire());
+        eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+        let released = Instant::now();
+        held.release().await.expect("released");
+        let lease = waiting.await.expect("no panic").expect("released");
+        waited.push(released.elapsed());
+        lease.release().await.expect("released");
+        nobody_listens(&fleet).await;
+    }
+    waited.sort_unstable();
+    assert!(waited[25] < POLL / 4, "{waited:?}");
+}
+
+/// The lock is released in the moment between the try that fails and the subscription, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_before_the_subscription_is_not_missed() {
+    let fleet = Fleet::start(3);
+    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    let mut waited = Vec::new();
+    for round in 0..200_u64 {
+        let held = holder
+            .lock("k")
+            .ttl(TTL)
+            .wait(DEADLINE)
+            .acquire()
+            .await
+            .expect("free");
+        let waiting = tokio::spawn(waiter.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+        sleep(Duration::from_micros(round * 37 % 3_000)).await;
+        let released = Instant::now();
+        held.release().await.expect("released");
+        let lease = waiting.await.expect("no panic").expect("released");
+        waited.push(released.elapsed());
+        lease.release().await.expect("released");
+    }
+    let slow = waited.iter().filter(|waited| **waited >= POLL / 2).count();
+    assert!(slow <= 20, "{slow} of 200 were found out by asking again");
+    nobody_listens(&fleet).await;
+}
+
+/// Nothing is published for what nobody releases.
+#[tokio::test]
+async fn a_key_that_is_deleted_by_hand_is_found_by_asking_again() {
+    let fleet = Fleet::start(3);
+    let locks = patient(&fleet).await;
+    set_everywhere(&fleet, "k", "60000");
+    let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+    eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+    for server in fleet.servers() {
+        let _: u64 = server.command(&["DEL", "k"]);
+    }
+    let deleted = Instant::now();
+    drop(waiting.await.expect("no panic").expect("deleted"));
+    // The poll, and much for a machine that is busy.
+    assert!(deleted.elapsed() < POLL * 12, "{:?}", deleted.elapsed());
+}
+
+#[tokio::test]
+async fn a_key_that_expires_is_found_when_it_does() {
+    let fleet = Fleet::start(3);
+    let locks = patient(&fleet).await;
+    for millis in ["40", "700", "2000"] {
+        let began = Instant::now();
+        set_everywhere(&fleet, "k", millis);
+        let lease = locks
+            .lock("k")
+            .ttl(TTL)
+            .wait(DEADLINE)
+            .acquire()
+            .await
+            .expect("expired");
+        let wanted = Duration::from_millis(millis.parse().unwrap());
+        let waited = began.elapsed();
+        assert!(waited >= wanted, "{wanted:?}: {waited:?}");
+        assert!(waited < wanted + POLL * 8, "{wanted:?}: {waited:?}");
+        lease.release().await.expect("released");
+    }
+}
+
+/// Waits that end in every way: with the lock, without it, and dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_waits_leave_no_subscription() {
+    let fleet = Fleet::start(3);
+    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    for round in 0..10 {
+        let mut held = Vec::new();
+        let mut waits = JoinSet::new();
+        for number in 0..100_u64 {
+            let key = format!("k{number}");
+            held.push(holder.lock(&*key).ttl(TTL).acquire().await.expect("free"));
+            let wait = match number % 3 {
+                0 => DEADLINE,
+                _ => Duration::from_millis(5 * number % 40 + 1),
+            };
+            waits.spawn(waiter.lock(&*key).ttl(TTL).wait(wait).acquire());
+        }
+        eventually(DEADLINE, "they listen", || listened_to(&fleet) > 0).await;
+        match round % 2 {
+            0 => drop(held),
+            _ => waits.abort_all(),
+        }
+        while let Some(ended) = waits.join_next().await {
+            match ended {
+                Ok(Ok(lease)) => drop(lease),
+                Ok(Err(error)) => assert!(error.is_busy(), "{error}"),
+                Err(error) => assert!(error.is_cancelled(), "{error}"),
+            }
+        }
+        eventually(DEADLINE, "all are free", || {
+            (0..100).all(|number| fleet.nodes_with(&format!("k{number}")) == 0)
+        })
+        .await;
+    }
+    nobody_listens(&fleet).await;
+    assert_eq!(waiter.stats().no_quorum, 0);
+}
+
+/// Without permission for channels it works all the same, and nothing is said about it to the server again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_permission_for_channels_it_asks_again() {
+    let fleet = Fleet::start(3);
+    let mut builder = LockManager::builder().node_timeout(NODE_TIMEOUT);
+    for server in fleet.servers() {
+        let rules = [
+            "ACL",
+            "SETUSER",
+            "deaf",
+            "on",
+            ">secret",
+            "~*",
+            "resetchannels",
+            "+@all",
+            "-publish",
+            "-subscribe",
+        ];
+        let _: String = server.command(&rules);
+        builder = builder.node(&*format!("redis://deaf:secret@127.0.0.1:{}", server.port()));
+    }
+    let (holder, waiter) = (
+        builder.clone().build().expect("a manager"),
+        builder.build().expect("a manager"),
+    );
+    lock_tests::ready(&holder).await;
+    lock_tests::ready(&waiter).await;
+    for server in fleet.servers() {
+        let _: String = server.command(&["ACL", "LOG", "RESET"]);
+    }
+    for _ in 0..5 {
+        let held = holder.lock("k").ttl(TTL).acquire().await.expect("free");
+        let waiting = tokio::spawn(waiter.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+        sleep(Duration::from_millis(30)).await;
+        held.release().await.expect("releases are confirmed");
+        let lease = waiting.await.expect("no panic").expect("released");
+        lease.release().await.expect("releases are confirmed");
+    }
+    assert_eq!(listened_to(&fleet), 0);
+    for server in fleet.servers() {
+        let refused: Vec<redis::Value> = server.command(&["ACL", "LOG"]);
+        assert!(refused.is_empty(), "{refused:?}");
+    }
+}
+
+/// The connection breaks while somebody listens, and the lock is released meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
+    let fleet = Fleet::start(3).behind_proxies();
+    let locks = fleet
+        .builder()
+        .node_timeout(NODE_TIMEOUT)
+        .build()
+        .expect("a manager");
+    lock_tests::ready(&locks).await;
+    for _ in 0..5 {
+        set_everywhere(&fleet, "k", "60000");
+        let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+        eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+        for proxy in fleet.proxies() {
+            proxy.set(Mode::Refuse);
+        }
+        for server in fleet.servers() {
+            let _: u64 = server.command(&["DEL", "k"]);
+        }
+        for proxy in fleet.proxies() {
+            proxy.set(Mode::Pass);
+        }
+        let lease = waiting.await.expect("no panic").expect("deleted");
+        lease.release().await.expect("released");
+        nobody_listens(&fleet).await;
+    }
+}
