@@ -1,21 +1,29 @@
 //! How a connection begins: logging in, and asking the server who it is before any lock depends on it.
 
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, ErrorKind, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo,
+    RedisError, Value,
+};
 use tokio::time::timeout;
 
 use super::life::Life;
-use super::link::{Link, NOT_REDIS, words};
-use super::script::{EXTEND, NOTHING, RELEASE};
+use super::link::{Known, Link, NOT_REDIS, words};
+use super::listening::Listening;
+use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
 use super::target::Target;
 use super::wire::{Abandon, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
 const SEND_QUEUE: usize = 1024;
+
+/// On how many channels it is tried to publish.
+const PUBLISHED: usize = 2;
 
 /// Moves bytes for a connection, until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -27,7 +35,7 @@ pub(super) struct Opened {
     pub(super) abandon: Abandon,
 }
 
-pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
+pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<Opened, Arc<str>> {
     let patience = target.patience();
     let wire = match timeout(patience, Wire::connect(&target.address)).await {
         Ok(Ok(wire)) => wire,
@@ -37,7 +45,7 @@ pub(super) async fn open(target: &Target) -> Result<Opened, Arc<str>> {
     let abandon = wire.abandon_handle();
     let trust = wire.trust();
     let first = wire.first_byte();
-    match timeout(patience, greet(wire, target)).await {
+    match timeout(patience, greet(wire, target, listening)).await {
         Ok(Ok((link, driver))) => {
             trust.trust();
             Ok(Opened {
@@ -84,14 +92,28 @@ fn without_password(reason: Arc<str>, target: &Target) -> Arc<str> {
 }
 
 /// The login is ours and not the client library's, whose errors leave out what the server said.
-async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError> {
+async fn greet(
+    wire: Wire,
+    target: &Target,
+    listening: &Arc<Listening>,
+) -> Result<(Link, Driver), RedisError> {
+    let hears = Arc::clone(listening);
+    let hear = move |push: PushInfo| {
+        hears.hear(&push);
+        Ok::<_, Infallible>(())
+    };
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(SEND_QUEUE);
-    let nothing_sent = RedisConnectionInfo::default().set_skip_set_lib_name();
+        .set_pipeline_buffer_size(SEND_QUEUE)
+        .set_push_sender(hear);
+    let nothing_sent = RedisConnectionInfo::default()
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_skip_set_lib_name();
+    let greeting = wire.greeting();
     let (mut connection, driver) =
         MultiplexedConnection::new_with_config(&nothing_sent, wire, config).await?;
+    greeting.end();
     let mut driver: Driver = Box::pin(driver);
 
     let (questions, required) = questions(target);
@@ -108,6 +130,10 @@ async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError
     for answer in answers.by_ref().take(required) {
         answer?;
     }
+    let hears = answers.next().unwrap_or(Ok(Value::Nil));
+    let hears = hears.map(drop).map_err(|error| words(&error));
+    let tried = answers.by_ref().take(PUBLISHED);
+    let publishes = tried.fold(true, |all, answer| all & may_publish(answer, target));
     let info = said(answers.next().unwrap_or(Ok(Value::Nil)), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
@@ -115,11 +141,17 @@ async fn greet(wire: Wire, target: &Target) -> Result<(Link, Driver), RedisError
         permitted(script)?;
     }
     let life = Life::new(&info, &remembered, target.max_ttl);
-    Ok((Link::new(connection, sets_nx_get(&info), life), driver))
+    let known = Known {
+        set_nx_get: sets_nx_get(&info),
+        hears,
+        publishes,
+    };
+    Ok((Link::new(connection, known, life), driver))
 }
 
-/// What is sent first, and how many of its commands must succeed. Then come `INFO` and what the server remembers, and the
-/// scripts, which are sent again where they are missing, and whether they may be called.
+/// What is sent first, and how many of its commands must succeed. Then come the greeting that has the server tell what is
+/// published, and whether the user may publish; `INFO` and what the server remembers; and the scripts, which are sent again
+/// where they are missing, and whether they may be called.
 fn questions(target: &Target) -> (Pipeline, usize) {
     let login = &target.login;
     let mut questions = redis::pipe();
@@ -134,14 +166,31 @@ fn questions(target: &Target) -> (Pipeline, usize) {
         questions.cmd("SELECT").arg(login.db());
     }
     let required = questions.len();
+    questions.cmd("HELLO").arg(3);
+    for nobody_listens in target.channels() {
+        questions.cmd("PUBLISH").arg(nobody_listens).arg("");
+    }
     questions.cmd("INFO").arg("server");
     questions.cmd("GET").arg(&target.marker);
-    for script in [&RELEASE, &EXTEND, &NOTHING] {
+    for script in [&RELEASE, &RELEASE_ALOUD, &EXTEND, &NOTHING] {
         questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
     }
     // Whoever may load scripts need not be permitted to call them.
     questions.cmd("EVALSHA").arg(NOTHING.hash()).arg(0);
     (questions, required)
+}
+
+/// A release says nothing to those who wait where the user may not publish: each try would be in the server's log.
+fn may_publish(published: Result<Value, RedisError>, target: &Target) -> bool {
+    published
+        .inspect_err(|error| {
+            tracing::warn!(
+                node = %target.name,
+                reason = %words(error),
+                "lock node does not publish releases, so those who wait ask it from time to time"
+            );
+        })
+        .is_ok()
 }
 
 /// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works

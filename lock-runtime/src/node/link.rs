@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// `SET` takes `NX` and `GET` together (Redis 7.0 and later).
     pub(super) set_nx_get: bool,
+    /// Whether it tells what is published, and if not, why.
+    pub(super) hears: Result<(), Arc<str>>,
+    /// Whether the user may publish, as far as is known.
+    publishes: AtomicBool,
     life: Life,
     /// Since when it owes an answer that should have come.
     doubted: Mutex<Option<Instant>>,
@@ -33,11 +38,20 @@ impl fmt::Debug for Link {
     }
 }
 
+/// What the handshake has found out.
+pub(super) struct Known {
+    pub(super) set_nx_get: bool,
+    pub(super) hears: Result<(), Arc<str>>,
+    pub(super) publishes: bool,
+}
+
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, set_nx_get: bool, life: Life) -> Self {
+    pub(super) fn new(connection: MultiplexedConnection, known: Known, life: Life) -> Self {
         Self {
             connection,
-            set_nx_get,
+            set_nx_get: known.set_nx_get,
+            hears: known.hears,
+            publishes: AtomicBool::new(known.publishes),
             life,
             doubted: Mutex::new(None),
             doubt: Notify::new(),
@@ -148,7 +162,7 @@ impl Link {
             .collect()
     }
 
-    async fn answered<T>(
+    pub(super) async fn answered<T>(
         &self,
         answer: impl Future<Output = Result<T, RedisError>>,
         limit: &Limit,
@@ -171,6 +185,29 @@ impl Link {
         Err(NodeError::Failed(
             format!("no answer in {:.0?}", limit.allowed()).into(),
         ))
+    }
+
+    pub(super) fn publishes(&self) -> bool {
+        self.publishes.load(Ordering::Relaxed)
+    }
+
+    /// Not permitted: each further try would be in the server's log.
+    pub(super) fn publish_no_more(&self, node: &str) {
+        if self.publishes.swap(false, Ordering::Relaxed) {
+            tracing::warn!(%node, "lock node does not permit to publish on the channel of a lock");
+        }
+    }
+
+    /// Has the server tell this connection of what is published on these channels.
+    pub(super) async fn subscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
+        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
+        self.connection.clone().subscribe(names).await
+    }
+
+    /// Has it tell no more of them.
+    pub(super) async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
+        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
+        self.connection.clone().unsubscribe(names).await
     }
 
     /// Asks when there is doubt, and when it has been a while: a connection that something on the way has forgotten is

@@ -1,14 +1,15 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
-mod fence_key;
 mod handshake;
 mod life;
 mod link;
+mod listener;
 mod listening;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod redis;
 mod script;
+mod sibling;
 mod target;
 mod wire;
 
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 
-pub(crate) use listening::Listener;
+pub(crate) use listener::Listener;
 
 /// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
 /// which whoever polls it has to see to.
@@ -78,7 +79,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 pub(crate) fn kept_under(key: &str, prefix: &str) -> Option<&'static str> {
     if key == target::MARKER {
         Some("nodes remember under it that they vote")
-    } else if fence_key::may_end_one(key) && fence_key::is_one(&format!("{prefix}{key}")) {
+    } else if sibling::may_end_fence(key) && sibling::is_fence(&format!("{prefix}{key}")) {
         Some("it is the name under which the fencing tokens of another lock are remembered")
     } else {
         None
@@ -145,7 +146,7 @@ pub(crate) struct Fence {
 impl Fence {
     /// For a lock by its key on the nodes.
     pub(crate) fn of(lock: &str, token: u64, ttl: Duration) -> Self {
-        let key = fence_key::of(lock);
+        let key = sibling::fence(lock);
         Self { key, token, ttl }
     }
 }

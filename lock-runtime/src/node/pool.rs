@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::handshake::{Opened, open};
 use super::link::Link;
+use super::listening::Listening;
 use super::target::Target;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
@@ -26,6 +27,7 @@ const LIVED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Slot {
     state: watch::Receiver<State>,
+    pub(super) listening: Arc<Listening>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +52,9 @@ impl Slot {
     /// A slot, and the work that keeps it connected until the slot is dropped.
     pub(super) fn new(target: Arc<Target>) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, state) = watch::channel(State::Connecting);
-        (Self { state }, keep_connected(target, sender))
+        let listening = Arc::default();
+        let work = keep_connected(target, sender, Arc::clone(&listening));
+        (Self { state, listening }, work)
     }
 
     /// A connection that may be expected to answer. A doubt is waited out, but only once: a server that has been silent
@@ -99,16 +103,21 @@ impl Slot {
     }
 }
 
-async fn keep_connected(target: Arc<Target>, state: watch::Sender<State>) {
+async fn keep_connected(
+    target: Arc<Target>,
+    state: watch::Sender<State>,
+    listening: Arc<Listening>,
+) {
     let (least, most) = RECONNECT;
     let mut backoff = Backoff::new(least, most);
     let mut in_trouble = false;
     while !state.is_closed() {
-        match open(&target).await {
+        match open(&target, &listening).await {
             Ok(opened) => {
                 let since = Instant::now();
                 tell_connected(&target, &opened.link, in_trouble);
-                serve(&target, opened, &state).await;
+                serve(&target, opened, &state, &listening).await;
+                listening.lost();
                 in_trouble = true;
                 if since.elapsed() >= LIVED {
                     backoff = Backoff::new(least, most);
@@ -142,7 +151,12 @@ fn tell_connected(target: &Target, link: &Link, again: bool) {
 }
 
 /// Lends the connection out until it breaks, is given up, or nobody is left who could use it.
-async fn serve(target: &Target, opened: Opened, state: &watch::Sender<State>) {
+async fn serve(
+    target: &Target,
+    opened: Opened,
+    state: &watch::Sender<State>,
+    listening: &Listening,
+) {
     let Opened {
         link,
         driver,
@@ -156,8 +170,9 @@ async fn serve(target: &Target, opened: Opened, state: &watch::Sender<State>) {
     }));
     // Ends when nobody is left who could use the connection.
     let remind = pin!(link.remind(target));
+    let keep_told = pin!(listening.keep_told(&link, &target.name));
     let closed = pin!(state.closed());
-    let unused = select(closed, remind);
+    let unused = select(closed, select(remind, keep_told));
     let reason = match select(select(driver, probe), unused).await {
         Either::Left((Either::Left(_), _)) => "connection closed",
         Either::Left((Either::Right(_), _)) => {

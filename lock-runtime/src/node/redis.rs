@@ -10,10 +10,11 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::pool::Slot;
-use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE};
+use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD};
+use super::sibling;
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, Owner, Raise, Released, Reply,
-    Return, Standing,
+    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
+    Released, Reply, Return, Standing,
 };
 
 pub(crate) use super::target::{Target, marker};
@@ -136,11 +137,31 @@ impl Node for RedisNode {
             } else {
                 slot.any(limit).await?
             };
-            let with = |name: &str, script: &str| release(name, script, &give_back);
-            let call = RELEASE.call(&link, limit, &give_back.command, with, || true);
+            // What lives on is not free yet, so nobody is told.
+            let aloud = give_back.keep.is_none() && link.publishes();
+            let own = OnceLock::new();
+            let (script, command) = match give_back.keep {
+                None if aloud => (&RELEASE_ALOUD, &give_back.command),
+                None => (&RELEASE, &own),
+                Some(_) => (&RELEASE, &give_back.command),
+            };
+            let with = |name: &str, script: &str| release(name, script, &give_back, aloud);
+            let call = script.call(&link, limit, command, with, || true);
             match call.await? {
-                Value::Int(1) => Ok(Released::Done { told: 0 }),
                 Value::Int(0) => Ok(Released::NotOurs),
+                Value::Int(-1) => {
+                    link.publish_no_more(&self.target.name);
+                    Ok(Released::Done { told: 0 })
+                }
+                Value::Int(done) => {
+                    let told = u64::try_from(done - 1).map_err(|_| UNEXPECTED)?;
+                    let ours = || {
+                        slot.listening
+                            .is_subscribed(&sibling::channel(&give_back.key))
+                    };
+                    let told = told - u64::from(told > 0 && ours());
+                    Ok(Released::Done { told })
+                }
                 _ => Err(UNEXPECTED.into()),
             }
         })
@@ -164,8 +185,19 @@ impl Node for RedisNode {
         })
     }
 
-    fn listen(self: Arc<Self>, _key: Arc<str>, _limit: Limit) -> Reply<Listener> {
-        Box::pin(async { Err("cannot be listened to: not over this connection".into()) })
+    fn listen(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Listener> {
+        Box::pin(async move {
+            let unheard =
+                |reason: &str| NodeError::from(&*format!("cannot be listened to: {reason}"));
+            let slot = self.slot(&key);
+            let link = slot.trusted(&limit).await?;
+            link.hears.as_ref().map_err(|reason| unheard(reason))?;
+            let mut listener = slot.listening.join(&sibling::channel(&key).into());
+            let subscribed = async { Ok(listener.subscribed().await) };
+            let answer = link.answered(subscribed, &limit).await?;
+            answer.map_err(|reason| unheard(&reason))?;
+            Ok(listener)
+        })
     }
 
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {
@@ -238,11 +270,15 @@ fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
     command
 }
 
-fn release(name: &str, script: &str, give_back: &Return) -> Cmd {
+fn release(name: &str, script: &str, give_back: &Return, aloud: bool) -> Cmd {
     let mut command = command(name, &give_back.key);
     command.arg(script).arg(1).arg(&*give_back.key);
     command.arg(give_back.token.as_bytes());
-    command.arg(give_back.keep.map_or(0, whole_millis));
+    if aloud {
+        command.arg(sibling::channel(&give_back.key));
+    } else {
+        command.arg(give_back.keep.map_or(0, whole_millis));
+    }
     command
 }
 

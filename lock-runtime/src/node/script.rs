@@ -52,3 +52,4 @@ script!(EXTEND, "extend.lua");
 script!(NOTHING, "nothing.lua");
 script!(RAISE, "raise.lua");
 script!(RELEASE, "release.lua");
+script!(RELEASE_ALOUD, "release_aloud.lua");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::RedisConnectionInfo;
 
+use super::sibling;
 use super::wire::Address;
 
 /// See the [module](self).
@@ -32,6 +33,13 @@ impl Target {
     /// The marker's key, where servers are kept out.
     pub(super) fn marker(&self) -> Option<&str> {
         self.max_ttl.is_some().then_some(self.marker.as_str())
+    }
+
+    /// Channels of locks that there are not, one for each shape of a name under the prefix: whoever may publish on them may on
+    /// those of locks.
+    pub(super) fn channels(&self) -> [String; 2] {
+        let prefix = self.marker.strip_suffix(MARKER).unwrap_or_default();
+        [&self.marker, &format!("{prefix}{{{MARKER}}}")].map(|lock| sibling::channel(lock))
     }
 
     /// How long making a connection may take, and how long one may be silent before it is given up.

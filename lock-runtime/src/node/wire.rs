@@ -31,6 +31,7 @@ pub(super) struct Wire {
     /// How many bytes came.
     heard: usize,
     trust: Trust,
+    greeting: Greeting,
 }
 
 /// How much a stranger may send: many times what a server answers to the handshake.
@@ -83,6 +84,26 @@ impl Trust {
     }
 }
 
+/// Until it is over, what is written to a [`Wire`] is thrown away, and each read gives the answer to one command.
+///
+/// The client library takes what a server says unasked only over connections that it has greeted itself. Its greeting comes
+/// before the login, which is ours, and where it is refused the connection is of no use to it. So it greets nobody, and the
+/// server is greeted by the handshake.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Greeting(Arc<AtomicBool>);
+
+impl Greeting {
+    const ANSWER: &[u8] = b"+OK\r\n";
+
+    pub(super) fn end(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The first byte that came over a [`Wire`], for whoever did not understand the rest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FirstByte(Arc<OnceLock<u8>>);
@@ -112,11 +133,16 @@ impl Wire {
             first: FirstByte::default(),
             heard: 0,
             trust: Trust::default(),
+            greeting: Greeting::default(),
         })
     }
 
     pub(super) fn first_byte(&self) -> FirstByte {
         self.first.clone()
+    }
+
+    pub(super) fn greeting(&self) -> Greeting {
+        self.greeting.clone()
     }
 
     pub(super) fn trust(&self) -> Trust {
@@ -155,6 +181,10 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.greeting.is_over() && buf.remaining() >= Greeting::ANSWER.len() {
+            buf.put_slice(Greeting::ANSWER);
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let read = on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf));
         let came = buf.filled().get(before..).unwrap_or_default();
@@ -176,6 +206,9 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if !self.greeting.is_over() {
+            return Poll::Ready(Ok(buf.len()));
+        }
         on_socket!(self, socket => Pin::new(socket).poll_write(cx, buf))
     }
 

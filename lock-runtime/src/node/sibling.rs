@@ -1,12 +1,12 @@
-//! Under which key a lock's fencing token is remembered: one in the same hash slot, for a lock in a cluster.
+//! What else a node keeps for a lock, by name: in the lock's hash slot, for a lock in a cluster.
 
 use std::sync::Arc;
 
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;
 
-/// The key of the fence of a lock.
-pub(crate) fn of(lock: &str) -> Arc<str> {
+/// The key under which a lock's fencing token is remembered.
+pub(super) fn fence(lock: &str) -> Arc<str> {
     if tag(lock).is_some() {
         // The lock's own tag comes first in the fence's key too.
         return format!("{lock}:fence").into();
@@ -25,20 +25,33 @@ pub(crate) fn of(lock: &str) -> Arc<str> {
     format!("{name}{number}").into()
 }
 
+/// The channel on which a lock's releases are published. `a` and `{a}` share one, as they do a fence: who hears of the other's
+/// release looks and waits on.
+///
+/// Where braces make no tag of their own and would end ours too early, the name is in another slot than the lock. No number
+/// is looked for as for a key: what is published on a channel reaches whoever listens to it on any node of a cluster.
+pub(super) fn channel(lock: &str) -> String {
+    if tag(lock).is_some() || lock.contains('}') {
+        [lock, ":released"].concat()
+    } else {
+        ["{", lock, "}:released"].concat()
+    }
+}
+
 /// Whether this is the key of the fence of some lock.
-pub(super) fn is_one(key: &str) -> bool {
+pub(super) fn is_fence(key: &str) -> bool {
     if let Some(lock) = key.strip_suffix(":fence") {
         let untagged = || lock.strip_prefix('{')?.strip_suffix('}');
-        return tag(lock).is_some() || untagged().is_some_and(|lock| *of(lock) == *key);
+        return tag(lock).is_some() || untagged().is_some_and(|lock| *fence(lock) == *key);
     }
     let numbered = |(lock, number): &(&str, &str)| {
-        number.bytes().all(|byte| byte.is_ascii_digit()) && *of(lock) == *key
+        number.bytes().all(|byte| byte.is_ascii_digit()) && *fence(lock) == *key
     };
     key.rsplit_once(":fence:").as_ref().is_some_and(numbered)
 }
 
-/// Whether a key that ends like this may be such a key: [`is_one`] tells. What is short may be the end of the word.
-pub(super) fn may_end_one(end: &str) -> bool {
+/// Whether a key that ends like this may be such a key: [`is_fence`] tells. What is short may be the end of the word.
+pub(super) fn may_end_fence(end: &str) -> bool {
     let overlaps = |end: &str, word: &str| end.ends_with(word) || word.ends_with(end);
     let unnumbered = end.trim_end_matches(|c: char| c.is_ascii_digit());
     overlaps(end, ":fence") || overlaps(unnumbered, ":fence:")
@@ -86,6 +99,8 @@ const OF_BYTE: [u16; 256] = {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// The check value of CRC-16/XMODEM, and slots that a server of Redis 7.0 answers to `CLUSTER KEYSLOT`.
@@ -116,12 +131,12 @@ mod tests {
             "ключ",
             "",
         ] {
-            let fence = of(lock);
+            let fence = fence(lock);
             assert_eq!(slot(&fence), slot(lock), "{lock} {fence}");
             assert_ne!(&*fence, lock);
-            assert!(is_one(&fence), "{fence}");
+            assert!(is_fence(&fence), "{fence}");
             for (at, _) in fence.char_indices() {
-                assert!(may_end_one(&fence[at..]), "{}", &fence[at..]);
+                assert!(may_end_fence(&fence[at..]), "{}", &fence[at..]);
             }
         }
         for lock in [
@@ -132,13 +147,32 @@ mod tests {
             "fence",
             ":fence",
         ] {
-            assert!(!is_one(lock), "{lock}");
+            assert!(!is_fence(lock), "{lock}");
         }
         for end in ["order:1", "7a", "account:12:3", "nightly", "defence:"] {
-            assert!(!may_end_one(end), "{end}");
+            assert!(!may_end_fence(end), "{end}");
         }
-        assert_eq!(&*of("order:1"), "{order:1}:fence");
-        assert_eq!(&*of("{shop}order:1"), "{shop}order:1:fence");
+        assert_eq!(&*fence("order:1"), "{order:1}:fence");
+        assert_eq!(&*fence("{shop}order:1"), "{shop}order:1:fence");
+    }
+
+    #[test]
+    fn a_channel_is_where_its_lock_is_but_for_braces_that_make_no_tag() {
+        for (lock, expected) in [
+            ("order:1", "{order:1}:released"),
+            ("a{b", "{a{b}:released"),
+            ("{shop}order:1", "{shop}order:1:released"),
+            ("shop:{eu}order:1", "shop:{eu}order:1:released"),
+        ] {
+            assert_eq!(channel(lock), expected);
+            assert_eq!(slot(expected), slot(lock), "{lock}");
+        }
+        let odd = [
+            "a}b", "{a}b}", "{a}b", "{}", "{}x", "}{", "{", "}", "{a}", "{{a}}",
+        ];
+        let channels: BTreeSet<_> = odd.into_iter().map(channel).collect();
+        assert_eq!(channels.len(), odd.len(), "{channels:?}");
+        assert_eq!(channel("a"), channel("{a}"));
     }
 
     /// What one version has stored is looked for under the same name by the next.
@@ -147,8 +181,8 @@ mod tests {
         for lock in ["a}b", "}{", "{}x", "user}12345"] {
             let fits = |number: &u32| slot(&format!("{lock}:fence:{number}")) == slot(lock);
             let first = (0..1 << 20).find(fits).expect("one of very many");
-            assert_eq!(*of(lock), format!("{lock}:fence:{first}"));
+            assert_eq!(*fence(lock), format!("{lock}:fence:{first}"));
         }
-        assert_eq!(&*of("a}b"), "a}b:fence:1963");
+        assert_eq!(&*fence("a}b"), "a}b:fence:1963");
     }
 }

@@ -1,0 +1,99 @@
+//! Who waits to hear of the releases of one lock on one node.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::listening::Listening;
+
+/// Tells of the releases of one lock on one node. Dropping it ends the subscription, in the background; the last one for a
+/// lock on a node ends it on the server.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    channel: Arc<str>,
+    news: watch::Receiver<News>,
+    /// How much of the news was heard.
+    heard: u64,
+    listening: Arc<Listening>,
+}
+
+/// What there is to hear on a channel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct News {
+    /// How often something happened.
+    pub(super) count: u64,
+    pub(super) standing: Standing,
+}
+
+/// Whether a release would be heard.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Standing {
+    /// Not known to be subscribed to.
+    #[default]
+    Sought,
+    Subscribed,
+    /// In the words of the server.
+    Refused(Arc<str>),
+}
+
+impl Listener {
+    /// One that is counted, and will be counted off.
+    pub(super) fn new(
+        channel: Arc<str>,
+        news: watch::Receiver<News>,
+        listening: Arc<Listening>,
+    ) -> Self {
+        let heard = news.borrow().count;
+        Self {
+            channel,
+            news,
+            heard,
+            listening,
+        }
+    }
+
+    /// Waits until it is worth looking again: the lock was released on the node since the last call (or since `listen`
+    /// answered), or the connection broke or was made again, so that a release may have been missed. Cancel-safe. Several
+    /// wakes may be one.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
+    pub(crate) async fn heard(&mut self) {
+        let known = self.heard;
+        let news = self.news.wait_for(|news| news.count != known).await;
+        match news.map(|news| news.count) {
+            Ok(count) => self.heard = count,
+            // The channel is kept for as long as somebody listens to it.
+            Err(_) => pending().await,
+        }
+    }
+
+    /// Forgets what was heard so far.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
+    pub(crate) fn forget(&mut self) {
+        self.heard = self.news.borrow().count;
+    }
+
+    /// Waits until the server has confirmed the subscription, and forgets what was heard before; or until the server has
+    /// refused it: why.
+    pub(super) async fn subscribed(&mut self) -> Result<(), Arc<str>> {
+        let settled = |news: &News| !matches!(news.standing, Standing::Sought);
+        let news = self.news.wait_for(settled).await;
+        match news.map(|news| news.clone()) {
+            Ok(News {
+                standing: Standing::Refused(reason),
+                ..
+            }) => Err(reason),
+            Ok(news) => {
+                self.heard = news.count;
+                Ok(())
+            }
+            Err(_) => pending().await,
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.listening.leave(&self.channel);
+    }
+}
