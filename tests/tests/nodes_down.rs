@@ -315,7 +315,7 @@ async fn errors_of_a_node_are_votes_in_the_words_of_redis() {
 fn as_user(fleet: &Fleet, permissions: &[&str]) -> LockManager {
     let nodes = fleet.servers().iter().map(|server| {
         let user = [
-            "ACL", "SETUSER", "locks", "on", ">p:w@d", "~shop:*", "~{shop:*",
+            "ACL", "SETUSER", "locks", "on", ">p:w@d", "~shop:*", "~{shop:*", "&shop:*", "&{shop:*",
         ];
         let _: String = server.command(&[&user, permissions].concat());
         server.reset_command_stats();

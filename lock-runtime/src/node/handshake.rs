@@ -131,7 +131,9 @@ async fn greet(
         answer?;
     }
     let hears = answers.next().unwrap_or(Ok(Value::Nil));
-    let hears = hears.map(drop).map_err(|error| words(&error));
+    let hears = hears
+        .map(drop)
+        .map_err(|error| without_password(words(&error), target));
     let tried = answers.by_ref().take(PUBLISHED);
     let publishes = tried.fold(true, |all, answer| all & may_publish(answer, target));
     let info = said(answers.next().unwrap_or(Ok(Value::Nil)), target)?;
@@ -186,7 +188,7 @@ fn may_publish(published: Result<Value, RedisError>, target: &Target) -> bool {
         .inspect_err(|error| {
             tracing::warn!(
                 node = %target.name,
-                reason = %words(error),
+                reason = %without_password(words(error), target),
                 "lock node does not publish releases, so those who wait ask it from time to time"
             );
         })

@@ -302,15 +302,4 @@ fn whole_millis(duration: Duration) -> u64 {
 const UNEXPECTED: &str = "an answer that Redis does not give";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn milliseconds_are_rounded_up_and_never_none() {
-        assert_eq!(whole_millis(Duration::ZERO), 1);
-        assert_eq!(whole_millis(Duration::from_nanos(1)), 1);
-        assert_eq!(whole_millis(Duration::from_micros(1_001)), 2);
-        assert_eq!(whole_millis(Duration::from_millis(500)), 500);
-        assert_eq!(whole_millis(Duration::MAX), u64::MAX);
-    }
-}
+mod tests;

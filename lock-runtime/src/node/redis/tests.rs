@@ -1,0 +1,382 @@
+//! A node before a server that says what the test has it say.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Mutex;
+
+use futures_util::{FutureExt, poll};
+use redis::RedisConnectionInfo;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::node::{Ledger, Token};
+
+const KEY: &str = "shop:order:1";
+const CHANNEL: &str = "{shop:order:1}:released";
+
+#[test]
+fn milliseconds_are_rounded_up_and_never_none() {
+    assert_eq!(whole_millis(Duration::ZERO), 1);
+    assert_eq!(whole_millis(Duration::from_nanos(1)), 1);
+    assert_eq!(whole_millis(Duration::from_micros(1_001)), 2);
+    assert_eq!(whole_millis(Duration::from_millis(500)), 500);
+    assert_eq!(whole_millis(Duration::MAX), u64::MAX);
+}
+
+/// As much of a server as these tests need.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Commands that are not known, or not answered.
+    unknown: Vec<&'static str>,
+    silent: Vec<&'static str>,
+    /// What is answered to releases.
+    released: VecDeque<i64>,
+    /// Commands as they came.
+    seen: Vec<String>,
+    subscribed: BTreeSet<String>,
+    connection: Option<TcpStream>,
+}
+
+impl Server {
+    fn knows<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.0.lock().expect("no panic"))
+    }
+
+    fn node(&self, login: RedisConnectionInfo) -> Arc<RedisNode> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let server = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                server.serve(stream);
+            }
+        });
+        let target = Target {
+            name: "fake".into(),
+            address: Address::Tcp("127.0.0.1".into(), port),
+            login,
+            node_timeout: Duration::from_secs(5),
+            max_ttl: None,
+            marker: marker("shop:"),
+        };
+        let (node, work) = RedisNode::new(target, 1);
+        for work in work {
+            tokio::spawn(work);
+        }
+        Arc::new(node)
+    }
+
+    /// One connection at a time, until either side ends it.
+    fn serve(&self, stream: TcpStream) {
+        let mut from = BufReader::new(stream.try_clone().expect("open"));
+        self.knows(|state| {
+            state.subscribed.clear();
+            state.connection = Some(stream);
+        });
+        while let Some(command) = read(&mut from) {
+            let answer = self.answer(&command);
+            self.say(&answer);
+        }
+    }
+
+    /// What a client that is gone is told is lost.
+    fn say(&self, said: &str) {
+        self.knows(|state| {
+            if let Some(stream) = &mut state.connection {
+                let _ = stream.write_all(said.as_bytes());
+            }
+        });
+    }
+
+    fn answer(&self, command: &[String]) -> String {
+        let name = command[0].as_str();
+        self.knows(|state| {
+            state.seen.push(command.join(" "));
+            if state.silent.contains(&name) {
+                return String::new();
+            }
+            if state.unknown.contains(&name) {
+                let arguments = command[1..].join("' '");
+                return format!(
+                    "-ERR unknown command '{name}', with args beginning with: '{arguments}' \r\n"
+                );
+            }
+            let mut pushed = String::new();
+            for channel in &command[1..] {
+                match name {
+                    "SUBSCRIBE" => state.subscribed.insert(channel.clone()),
+                    "UNSUBSCRIBE" => state.subscribed.remove(channel),
+                    _ => break,
+                };
+                let (kind, left) = (name.to_lowercase(), state.subscribed.len());
+                write!(pushed, ">3\r\n+{kind}\r\n{}:{left}\r\n", bulk(channel)).expect("memory");
+            }
+            match name {
+                "SUBSCRIBE" | "UNSUBSCRIBE" => pushed,
+                "HELLO" => "%1\r\n+proto\r\n:3\r\n".to_owned(),
+                "INFO" => {
+                    let said = "txt:# Server\r\nredis_version:7.0.15\r\n";
+                    format!("={}\r\n{said}\r\n", said.len())
+                }
+                "GET" | "SET" => "_\r\n".to_owned(),
+                "EVALSHA" if command[2] != "0" => {
+                    format!(":{}\r\n", state.released.pop_front().unwrap_or(0))
+                }
+                "PUBLISH" => ":0\r\n".to_owned(),
+                _ => "+OK\r\n".to_owned(),
+            }
+        })
+    }
+
+    fn publish(&self, channel: &str) {
+        self.say(&format!(">3\r\n+message\r\n{}$0\r\n\r\n", bulk(channel)));
+    }
+
+    fn break_connection(&self) {
+        self.knows(|state| {
+            let stream = state.connection.take().expect("connected");
+            stream.shutdown(Shutdown::Both).expect("open");
+        });
+    }
+
+    async fn eventually(&self, what: &str, is: impl Fn(&mut State) -> bool) {
+        let waiting = async {
+            while !self.knows(&is) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), waiting).await.expect(what);
+    }
+
+    fn has_seen(&self, command: &str) -> bool {
+        self.knows(|state| state.seen.iter().any(|seen| seen.starts_with(command)))
+    }
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+/// A command as clients send it. `None`: there are no more.
+fn read(from: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut part = |first: char| {
+        let mut line = String::new();
+        from.read_line(&mut line).ok()?;
+        let number = line.trim().strip_prefix(first)?.parse::<usize>().ok()?;
+        let mut text = vec![0; if first == '$' { number + 2 } else { 0 }];
+        from.read_exact(&mut text).ok()?;
+        text.truncate(number);
+        Some((number, String::from_utf8(text).ok()?))
+    };
+    let (count, _) = part('*')?;
+    (0..count).map(|_| Some(part('$')?.1)).collect()
+}
+
+fn limit() -> Limit {
+    Limit::within(Duration::from_secs(5))
+}
+
+fn listen(node: &Arc<RedisNode>, key: &str) -> Reply<Listener> {
+    Arc::clone(node).listen(key.into(), limit())
+}
+
+async fn release(node: &Arc<RedisNode>, keep: Option<Duration>) -> Result<Released, NodeError> {
+    let give_back = Return {
+        key: KEY.into(),
+        token: Token::fresh().expect("random"),
+        keep,
+        again: false,
+        limit: limit(),
+        command: OnceLock::new(),
+    };
+    Arc::clone(node).release(Arc::new(give_back)).await
+}
+
+async fn take(node: &Arc<RedisNode>) -> Result<Acquired, NodeError> {
+    let ask = Ask {
+        key: KEY.into(),
+        token: Token::fresh().expect("random"),
+        ttl: Duration::from_secs(30),
+        fence: None,
+        limit: limit(),
+        ledger: Arc::new(Ledger::default()),
+        command: OnceLock::new(),
+    };
+    Arc::clone(node).acquire(Arc::new(ask), 0).await
+}
+
+async fn hears(listener: &mut Listener) {
+    let heard = timeout(Duration::from_secs(20), listener.heard());
+    heard.await.expect("something to hear");
+}
+
+fn reason<T>(answer: Result<T, NodeError>) -> Arc<str> {
+    match answer {
+        Err(NodeError::Failed(reason)) => reason,
+        Err(NodeError::Abstains(_)) | Ok(_) => panic!("not refused"),
+    }
+}
+
+/// The client library would greet before the login, and give the connection up where that is refused.
+#[tokio::test]
+async fn nothing_is_sent_before_the_login() {
+    let server = Server::default();
+    let login = RedisConnectionInfo::default().set_username("locks");
+    let node = server.node(login.set_password("hunter2"));
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    let seen = server.knows(|state| state.seen.clone());
+    assert_eq!(seen[..2], ["AUTH locks hunter2", "HELLO 3"]);
+    assert_eq!(seen.iter().filter(|seen| seen.contains("HELLO")).count(), 1);
+}
+
+#[tokio::test]
+async fn a_server_without_resp3_is_locked_at_and_not_listened_to() {
+    let server = Server::default();
+    server.knows(|state| state.unknown = vec!["HELLO"]);
+    server.knows(|state| state.released = [0, 1].into());
+    let node = server.node(RedisConnectionInfo::default());
+    let said = reason(listen(&node, KEY).await);
+    assert_eq!(&*said, "cannot be listened to: ERR unknown command 'HELLO'");
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    assert_eq!(release(&node, None).await, Ok(Released::NotOurs));
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
+    assert!(!server.has_seen("SUBSCRIBE") && !server.has_seen("UNSUBSCRIBE"));
+}
+
+#[tokio::test]
+async fn who_is_told_of_a_release_is_counted_without_ourselves() {
+    let server = Server::default();
+    let node = server.node(RedisConnectionInfo::default());
+    let listener = listen(&node, "shop:order:2").await.expect("subscribed");
+    server.knows(|state| state.released = [0, 1, 3, 3, 1, -1, 1].into());
+    assert_eq!(release(&node, None).await, Ok(Released::NotOurs));
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 2 }));
+    let ours = listen(&node, KEY).await.expect("subscribed");
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 1 }));
+    assert!(server.has_seen(&format!("EVALSHA {} 1 {KEY}", RELEASE_ALOUD.hash())));
+    assert!(!server.has_seen(&format!("EVALSHA {}", RELEASE.hash())));
+
+    // Kept, so nobody is told; and where it is not permitted it is tried once.
+    let keep = Some(Duration::from_secs(1));
+    assert_eq!(release(&node, keep).await, Ok(Released::Done { told: 0 }));
+    assert!(server.has_seen(&format!("EVALSHA {}", RELEASE.hash())));
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
+    server.knows(|state| state.seen.clear());
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
+    assert!(!server.has_seen(&format!("EVALSHA {}", RELEASE_ALOUD.hash())));
+    drop((ours, listener));
+}
+
+#[tokio::test]
+async fn who_may_not_publish_releases_quietly() {
+    let server = Server::default();
+    server.knows(|state| state.unknown = vec!["PUBLISH"]);
+    server.knows(|state| state.released = [1].into());
+    let node = server.node(RedisConnectionInfo::default());
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
+    assert!(!server.has_seen(&format!("EVALSHA {}", RELEASE_ALOUD.hash())));
+}
+
+#[tokio::test]
+async fn what_is_published_is_heard_between_answers() {
+    let server = Server::default();
+    let node = server.node(RedisConnectionInfo::default());
+    let mut listener = listen(&node, KEY).await.expect("subscribed");
+    assert_eq!(listener.heard().now_or_never(), None);
+    server.publish("{shop:order:2}:released");
+    server.publish(CHANNEL);
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    hears(&mut listener).await;
+
+    server.break_connection();
+    hears(&mut listener).await;
+    server
+        .eventually("subscribed again", |state| {
+            state.subscribed.contains(CHANNEL)
+        })
+        .await;
+    hears(&mut listener).await;
+    server.publish(CHANNEL);
+    hears(&mut listener).await;
+}
+
+/// Also when it is dropped between the command and its confirmation.
+#[tokio::test]
+async fn nothing_is_left_of_who_stops_listening_at_any_poll() {
+    let server = Server::default();
+    let node = server.node(RedisConnectionInfo::default());
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    let stays = listen(&node, "shop:order:2").await.expect("subscribed");
+    let mut confirmed = 0;
+    for polls in 0..300 {
+        let mut listening = listen(&node, KEY);
+        for _ in 0..polls % 30 {
+            if poll!(&mut listening).is_ready() {
+                confirmed += 1;
+                break;
+            }
+            yield_now().await;
+        }
+    }
+    assert!((1..300).contains(&confirmed), "{confirmed}");
+    server
+        .eventually("unsubscribed", |state| {
+            state.subscribed.iter().eq(["{shop:order:2}:released"])
+        })
+        .await;
+    drop(stays);
+    server
+        .eventually("unsubscribed", |state| state.subscribed.is_empty())
+        .await;
+    while !node.slots[0].listening.is_empty() {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn to_listen_ends_when_its_limit_does() {
+    let server = Server::default();
+    let node = server.node(RedisConnectionInfo::default());
+    assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    server.knows(|state| state.silent = vec!["SUBSCRIBE"]);
+    let limit = limit();
+    let mut listening = Arc::clone(&node).listen(KEY.into(), limit.clone());
+    assert!(poll!(&mut listening).is_pending());
+    server
+        .eventually("asked", |state| {
+            state.seen.iter().any(|seen| seen.starts_with("SUBSCRIBE"))
+        })
+        .await;
+    assert!(poll!(&mut listening).is_pending());
+    limit.end();
+    assert_eq!(&*reason(listening.await), "no answer in 5s");
+}
+
+/// What was refused is not tried for each who wants to listen.
+#[tokio::test]
+async fn a_refused_subscription_is_refused_with_the_words_of_the_server() {
+    let server = Server::default();
+    server.knows(|state| state.unknown = vec!["SUBSCRIBE"]);
+    let node = server.node(RedisConnectionInfo::default());
+    for key in [KEY, "shop:order:2", "shop:order:3"] {
+        let said = reason(listen(&node, key).await);
+        assert_eq!(
+            &*said,
+            "cannot be listened to: ERR unknown command 'SUBSCRIBE'"
+        );
+    }
+    let tried = |state: &mut State| {
+        let tried = state.seen.iter();
+        tried.filter(|seen| seen.starts_with("SUBSCRIBE")).count()
+    };
+    assert_eq!(server.knows(tried), 1);
+    assert!(node.slots[0].listening.is_empty());
+}
