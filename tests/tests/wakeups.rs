@@ -152,10 +152,10 @@ async fn a_thousand_waits_leave_no_subscription() {
             waits.spawn(waiter.lock(&*key).ttl(TTL).wait(wait).acquire());
         }
         eventually(DEADLINE, "they listen", || listened_to(&fleet) > 0).await;
-        match round % 2 {
-            0 => drop(held),
-            _ => waits.abort_all(),
+        if round % 2 == 1 {
+            waits.abort_all();
         }
+        drop(held);
         while let Some(ended) = waits.join_next().await {
             match ended {
                 Ok(Ok(lease)) => drop(lease),
@@ -212,8 +212,9 @@ async fn without_permission_for_channels_it_asks_again() {
     }
     assert_eq!(listened_to(&fleet), 0);
     for server in fleet.servers() {
+        // Once for a connection it is tried.
         let refused: Vec<redis::Value> = server.command(&["ACL", "LOG"]);
-        assert!(refused.is_empty(), "{refused:?}");
+        assert!(refused.len() <= 1, "{refused:?}");
     }
 }
 

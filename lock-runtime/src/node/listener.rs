@@ -56,7 +56,6 @@ impl Listener {
     /// Waits until it is worth looking again: the lock was released on the node since the last call (or since `listen`
     /// answered), or the connection broke or was made again, so that a release may have been missed. Cancel-safe. Several
     /// wakes may be one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
     pub(crate) async fn heard(&mut self) {
         let known = self.heard;
         let news = self.news.wait_for(|news| news.count != known).await;
@@ -65,12 +64,6 @@ impl Listener {
             // The channel is kept for as long as somebody listens to it.
             Err(_) => pending().await,
         }
-    }
-
-    /// Forgets what was heard so far.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing waits with it yet"))]
-    pub(crate) fn forget(&mut self) {
-        self.heard = self.news.borrow().count;
     }
 
     /// Waits until the server has confirmed the subscription, and forgets what was heard before; or until the server has

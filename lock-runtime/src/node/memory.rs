@@ -361,11 +361,6 @@ mod tests {
         assert_eq!(stays.heard().now_or_never(), Some(()));
         assert_eq!(stays.heard().now_or_never(), None, "several are one");
 
-        assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
-        assert_eq!(release(&mine, None), Some(Released::Done { told: 1 }));
-        stays.forget();
-        assert_eq!(stays.heard().now_or_never(), None);
-
         drop((stays, elsewhere));
         assert!(node.listening.is_empty());
     }

@@ -122,7 +122,7 @@ impl Clerk {
     }
 }
 
-/// The task. When it ends before its work is done, because its runtime does, all time is over.
+/// The task. When it ends before its work is done, because its runtime does or has no timer, nobody waits any more.
 pub(super) struct Work {
     clerk: Clerk,
     queue: Weak<Queue>,
@@ -152,6 +152,6 @@ impl Drop for Work {
             return;
         };
         let left = queue.lines().deadlines.take_all(&self.clerk);
-        queue.expire(left);
+        queue.give_up(left);
     }
 }

@@ -148,6 +148,16 @@ impl Queue {
         })
     }
 
+    /// The turn, if nobody has it.
+    pub(crate) fn turn_at_once(self: &Arc<Self>, key: &LockKey) -> Option<Turn> {
+        let mut lines = self.lines();
+        if lines.closed || lines.by_key.contains_key(key) {
+            return None;
+        }
+        lines.by_key.insert(key.clone(), Line::default());
+        Some(Turn::new(self, key))
+    }
+
     /// Nobody is let in from now on, and whoever stands in line is told.
     pub(crate) fn close(&self) {
         let all: Vec<Waiter> = {
@@ -210,6 +220,20 @@ impl Queue {
         }
     }
 
+    /// Nobody looks after their deadlines any more.
+    fn give_up(&self, left: Due) {
+        for ((_, number), key) in left {
+            let waiter = {
+                let mut lines = self.lines();
+                let line = lines.by_key.get_mut(&key);
+                line.and_then(|line| line.remove(number))
+            };
+            if let Some(waiter) = waiter {
+                waiter.refuse(Verdict::nothing_works(&key));
+            }
+        }
+    }
+
     /// Their time is over: whoever can be told what is known is told, and for the others it is found out.
     fn expire(&self, due: Due) {
         let mut told = Vec::new();
@@ -252,7 +276,7 @@ impl Future for Place {
         called.map(|called| {
             self.is_called = true;
             // Nobody is forgotten in a line; if he were, he has no lock.
-            called.unwrap_or(Called::Refused(Verdict::ShuttingDown))
+            called.unwrap_or_else(|_| Called::Refused(Verdict::nothing_works(&self.key)))
         })
     }
 }

@@ -283,14 +283,18 @@ async fn whoever_has_no_time_left_is_told_what_was_found_since_he_came() {
 #[test]
 fn a_runtime_that_ends_takes_the_deadlines_with_it() {
     let site = Site::new();
-    let turn = site.turn();
-    turn.found(u64::MAX, &busy(3));
+    let _turn = site.turn();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().build().expect("a runtime");
     let mut place = runtime.block_on(async { site.behind(site.in_ms(3_600_000)) });
     assert!(called(&mut place).is_none());
     drop(runtime);
-    assert!(is_busy(called(&mut place).as_ref(), Duration::from_secs(3)));
+    let told = called(&mut place);
+    assert!(
+        matches!(told, Some(Called::Refused(Verdict::NoQuorum { .. }))),
+        "{told:?}"
+    );
+    assert!(site.queue.lines().deadlines.is_empty());
 }
 
 #[tokio::test]

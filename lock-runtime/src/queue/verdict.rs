@@ -34,6 +34,15 @@ impl Verdict {
         }
     }
 
+    /// What has to run for it does not.
+    pub(crate) fn nothing_works(key: &LockKey) -> Self {
+        Self::NoQuorum {
+            key: key.clone(),
+            reason: "the thread or runtime of the lock manager has ended, or has no timer".into(),
+            votes: Vec::new(),
+        }
+    }
+
     /// In the words of a caller who wanted `wanted`, and has tried for so long.
     pub(crate) fn into_error(self, wanted: &LockKey, elapsed: Duration) -> LockError {
         match self {

@@ -223,7 +223,8 @@ impl Contender {
     }
 
     /// Gets the turns for several locks. Whoever has some of them and cannot have another in a moment gives back what he has,
-    /// and begins again with that one: nobody waits for long behind somebody who only waits himself, or in a circle.
+    /// and gets in line for that one first. He waits with a turn only for those that come after it in order, so nobody waits
+    /// in a circle, and nobody waits for long behind somebody who only waits himself.
     async fn all_turns(&mut self) -> Result<Vec<Turn>, Verdict> {
         let core = Arc::clone(&self.core);
         let (wants, until) = (self.terms.wants(), self.until);
@@ -233,9 +234,15 @@ impl Contender {
             let mut turns: Vec<(usize, Turn)> = Vec::with_capacity(keys.len());
             let others = (0..keys.len()).filter(|&index| index != first);
             for index in std::iter::once(first).chain(others) {
-                let bound = (!turns.is_empty()).then_some(WITH_TURNS);
-                let called = core.stand_in_line(&keys[index], wants, until);
-                match self.while_wanted(bound, called).await? {
+                let in_line = core.stand_in_line(&keys[index], wants, until);
+                let called = match turns.iter().map(|(had, _)| *had).max() {
+                    None => self.while_wanted(None, in_line).await?,
+                    Some(had) if had < index => {
+                        self.while_wanted(Some(WITH_TURNS), in_line).await?
+                    }
+                    Some(_) => core.queue.turn_at_once(&keys[index]).map(Called::Turn),
+                };
+                match called {
                     Some(Called::Turn(turn)) => turns.push((index, turn)),
                     Some(Called::Refused(verdict)) => return Err(verdict),
                     Some(Called::HandedOver(_)) | None => {

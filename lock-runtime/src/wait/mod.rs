@@ -109,7 +109,8 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
     };
     taken.map_err(|verdict| {
         let now = core.redlock.executor.now();
-        let error = into_error(verdict, &key, now.saturating_duration_since(started));
+        let verdict = verdict.unwrap_or_else(|| Verdict::nothing_works(&key));
+        let error = verdict.into_error(&key, now.saturating_duration_since(started));
         match error {
             LockError::Busy { .. } => core.redlock.counters.busy.add(),
             LockError::NoQuorum { .. } => core.redlock.counters.no_quorum.add(),
@@ -133,13 +134,4 @@ async fn contend(
         Ok(taken) => taken.map_err(Some),
         Err(_) => Err(None),
     }
-}
-
-fn into_error(verdict: Option<Verdict>, key: &LockKey, elapsed: Duration) -> LockError {
-    let verdict = verdict.unwrap_or_else(|| Verdict::NoQuorum {
-        key: key.clone(),
-        reason: "the thread or runtime of the lock manager has ended, or has no timer".into(),
-        votes: Vec::new(),
-    });
-    verdict.into_error(key, elapsed)
 }
