@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::life::Life;
+use super::listening::Subscriptions;
 use super::target::Target;
 use super::{Limit, NodeError, Standing};
 
@@ -198,18 +199,6 @@ impl Link {
         }
     }
 
-    /// Has the server tell this connection of what is published on these channels.
-    pub(super) async fn subscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
-        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
-        self.connection.clone().subscribe(names).await
-    }
-
-    /// Has it tell no more of them.
-    pub(super) async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
-        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
-        self.connection.clone().unsubscribe(names).await
-    }
-
     /// Asks when there is doubt, and when it has been a while: a connection that something on the way has forgotten is
     /// found before a request needs it. Returns when the connection is to be given up.
     pub(super) async fn probe(&self, patience: Duration, trusted_again: impl Fn()) {
@@ -228,6 +217,18 @@ impl Link {
                 Ok(Err(_)) | Err(_) => return,
             }
         }
+    }
+}
+
+impl Subscriptions for Link {
+    async fn subscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
+        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
+        self.connection.clone().subscribe(names).await
+    }
+
+    async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
+        let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
+        self.connection.clone().unsubscribe(names).await
     }
 }
 

@@ -68,7 +68,7 @@ impl Listener {
 
     /// Waits until the server has confirmed the subscription, and forgets what was heard before; or until the server has
     /// refused it: why.
-    pub(super) async fn subscribed(&mut self) -> Result<(), Arc<str>> {
+    pub(crate) async fn subscribed(&mut self) -> Result<(), Arc<str>> {
         let settled = |news: &News| !matches!(news.standing, Standing::Sought);
         let news = self.news.wait_for(settled).await;
         match news.map(|news| news.clone()) {

@@ -4,7 +4,7 @@
 //! other, and is begun anew with each connection. Nothing is left for a channel that nobody listens to: not here, and not on
 //! the server. What is published goes to a counter that listeners watch, so nothing waits in line.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use redis::{PushInfo, PushKind, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::link::{Link, words};
+use super::link::words;
 use super::listener::{Listener, News, Standing};
 
 /// How many channels one command names at the most.
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Listening {
+pub(crate) struct Listening {
     state: Mutex<State>,
     /// There may be something to tell the server.
     differs: Notify,
@@ -31,9 +31,9 @@ pub(super) struct Listening {
 
 #[derive(Debug, Default)]
 struct State {
-    channels: HashMap<Arc<str>, Channel>,
+    channels: BTreeMap<Arc<str>, Channel>,
     /// Those of them that the server may have to be told of.
-    unsettled: HashSet<Arc<str>>,
+    unsettled: BTreeSet<Arc<str>>,
     /// Why the server does not take subscriptions over this connection, by [`shape`].
     refused: [Option<Arc<str>>; 2],
 }
@@ -63,6 +63,21 @@ struct Round {
     subscribe: [Vec<Arc<str>>; 2],
 }
 
+/// Where a server can be told which channels a connection listens to.
+pub(crate) trait Subscriptions {
+    /// Has it tell this connection of what is published on these channels.
+    fn subscribe(
+        &self,
+        channels: &[Arc<str>],
+    ) -> impl Future<Output = Result<(), RedisError>> + Send;
+
+    /// Has it tell no more of them.
+    fn unsubscribe(
+        &self,
+        channels: &[Arc<str>],
+    ) -> impl Future<Output = Result<(), RedisError>> + Send;
+}
+
 /// Users are given patterns of channels. Under a prefix there are names of two shapes, so a server that refuses one name
 /// need not be asked for others of its shape: each question would be in its log.
 fn shape(name: &str) -> usize {
@@ -71,7 +86,7 @@ fn shape(name: &str) -> usize {
 
 impl Listening {
     /// Another listener, who may have to wait until the server knows.
-    pub(super) fn join(self: &Arc<Self>, name: &Arc<str>) -> Listener {
+    pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> Listener {
         let mut state = self.state();
         let State {
             channels,
@@ -110,7 +125,7 @@ impl Listening {
     }
 
     /// Wakes who listens to the channel. Answers how many do.
-    pub(super) fn tell(&self, name: &str) -> u64 {
+    pub(crate) fn tell(&self, name: &str) -> u64 {
         let state = self.state();
         let Some(channel) = state.channels.get(name) else {
             return 0;
@@ -140,7 +155,7 @@ impl Listening {
     }
 
     /// The connection is gone, and with it all subscriptions: releases may be missed from now on, or were.
-    pub(super) fn lost(&self) {
+    pub(crate) fn lost(&self) {
         let mut state = self.state();
         state.refused = [None, None];
         state.channels.retain(|_, channel| channel.listeners > 0);
@@ -159,7 +174,7 @@ impl Listening {
     }
 
     /// Tells the server of every change, for as long as there is this connection.
-    pub(super) async fn keep_told(&self, link: &Link, node: &str) {
+    pub(crate) async fn keep_told(&self, link: &impl Subscriptions, node: &str) {
         let mut may_unsubscribe = false;
         loop {
             let round = self.next_round().await;
@@ -258,7 +273,7 @@ impl Listening {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let state = self.state();
         state.channels.is_empty() && state.unsettled.is_empty()
     }

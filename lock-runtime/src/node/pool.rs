@@ -170,7 +170,7 @@ async fn serve(
     }));
     // Ends when nobody is left who could use the connection.
     let remind = pin!(link.remind(target));
-    let keep_told = pin!(listening.keep_told(&link, &target.name));
+    let keep_told = pin!(listening.keep_told(&*link, &target.name));
     let closed = pin!(state.closed());
     let unused = select(closed, select(remind, keep_told));
     let reason = match select(select(driver, probe), unused).await {
