@@ -53,6 +53,8 @@ enum Server {
     /// A command is on its way that changes it.
     Changing,
     Subscribed,
+    /// What became of that command is not known, so it is to be told again.
+    Unknown,
 }
 
 /// What to tell the server next.
@@ -148,7 +150,7 @@ impl Listening {
     }
 
     /// Whether the server tells this connection of what is published there.
-    pub(super) fn is_subscribed(&self, name: &str) -> bool {
+    pub(crate) fn is_subscribed(&self, name: &str) -> bool {
         let state = self.state();
         let channel = state.channels.get(name);
         channel.is_some_and(|channel| channel.server == Server::Subscribed)
@@ -223,7 +225,8 @@ impl Listening {
     fn subscribed(&self, names: &[Arc<str>], answer: Result<(), RedisError>) -> Told {
         let now = match &answer {
             Ok(()) => Server::Subscribed,
-            Err(_) => Server::Nothing,
+            Err(error) if is_refusal(error) => Server::Nothing,
+            Err(_) => Server::Unknown,
         };
         let shapes = names.iter().map(|name| shape(name));
         self.settle(names, now, answer, shapes)
@@ -233,7 +236,7 @@ impl Listening {
     /// telling is heard by nobody.
     fn unsubscribed(&self, names: &[Arc<str>], answer: Result<(), RedisError>) -> Told {
         let now = match &answer {
-            Err(error) if !is_refusal(error) => Server::Subscribed,
+            Err(error) if !is_refusal(error) => Server::Unknown,
             Ok(()) | Err(_) => Server::Nothing,
         };
         self.settle(names, now, answer, [0, 1])
@@ -325,12 +328,14 @@ impl State {
                 continue;
             };
             match (channel.listeners, channel.server) {
-                (0, Server::Subscribed) => {
+                (0, Server::Subscribed | Server::Unknown) => {
                     // Who joins now has to wait until it is subscribed to again.
                     channel.set(Standing::Sought);
                     round.unsubscribe.push(name);
                 }
-                (1.., Server::Nothing) => round.subscribe[shape(&name)].push(name),
+                (1.., Server::Nothing | Server::Unknown) => {
+                    round.subscribe[shape(&name)].push(name);
+                }
                 // There was a listener in time. Or it is looked at when the command is answered.
                 (1.., Server::Subscribed) | (_, Server::Changing) | (0, Server::Nothing) => {
                     continue;
@@ -350,7 +355,7 @@ impl State {
                 self.channels.remove(name);
                 return None;
             }
-            (0, Server::Subscribed) | (1.., Server::Nothing) => {
+            (0, Server::Subscribed) | (1.., Server::Nothing) | (_, Server::Unknown) => {
                 self.unsettled.insert(Arc::clone(name));
             }
             (1.., Server::Subscribed) | (_, Server::Changing) => {}

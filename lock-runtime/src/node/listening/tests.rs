@@ -230,6 +230,17 @@ fn what_fails_otherwise_is_tried_again() {
     let told = listening.unsubscribed(&names(&[NAME]), Err(busy()));
     assert_eq!(told, Told::Failed);
     assert_eq!(listening.round(), unsubscribes(&[NAME]));
+
+    // Whether the server has done it is not known, so nobody may rely on either.
+    let told = listening.unsubscribed(&names(&[NAME]), Err(busy()));
+    assert_eq!(told, Told::Failed);
+    let mut comes = listening.another(NAME);
+    assert_eq!(is_subscribed(&mut comes), None);
+    assert_eq!(listening.round(), subscribes(&[NAME]));
+    drop(comes);
+    let told = listening.subscribed(&names(&[NAME]), Err(busy()));
+    assert_eq!(told, Told::Failed);
+    assert_eq!(listening.round(), unsubscribes(&[NAME]));
     assert_eq!(listening.unsubscribed(&names(&[NAME]), Ok(())), Told::Done);
     assert!(listening.is_empty());
 }
