@@ -26,6 +26,8 @@ use tokio::time::Instant;
 use crate::clock;
 
 pub(crate) use listener::Listener;
+#[cfg(test)]
+pub(crate) use listening::{Listening, Subscriptions};
 
 /// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
 /// which whoever polls it has to see to.

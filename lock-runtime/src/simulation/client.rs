@@ -85,13 +85,17 @@ impl Client {
         self.now = self.runtime.block_on(drive);
         let mut network = self.shared.network();
         let (now, number) = (self.now, self.number);
-        match network.outside[number].pause {
-            Some((from, to)) if from <= now && now < END => {
+        let outside = &mut network.outside[number];
+        outside.now = now;
+        let pause = outside.pause.filter(|(from, _)| *from <= now && now < END);
+        outside.paused = pause.is_some();
+        match pause {
+            Some((_, to)) => {
                 self.paused = true;
                 network.plan_pause(&self.shared.scenario, number, to.max(now + 1));
                 Some(to.max(now + 1))
             }
-            _ => None,
+            None => None,
         }
     }
 

@@ -4,7 +4,7 @@
 //! So what is sent is given its times at once: when it is executed, and when the answer is heard.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tokio::sync::oneshot;
@@ -13,7 +13,7 @@ use super::chance::Chance;
 use super::recorder::Recorder;
 use super::scenario::{CALM, END, Scenario};
 use super::server::{Answer, Question};
-use crate::node::NodeError;
+use crate::node::{Listening, NodeError};
 
 /// What all parts of a world share.
 #[derive(Debug)]
@@ -55,6 +55,13 @@ pub(super) enum Event {
         answer: Answered,
         to: oneshot::Sender<Answered>,
     },
+    /// A client is told of a release, if this is still its connection.
+    Tell {
+        client: usize,
+        node: usize,
+        connection: u64,
+        key: Arc<str>,
+    },
     /// A paused client runs again.
     Resume { client: usize },
 }
@@ -73,6 +80,10 @@ struct Line {
     /// When the last request is executed, and the last answer heard.
     last_executed: u64,
     last_heard: u64,
+    /// When requests are executed and their answers heard, of those that may not have been yet.
+    on_the_way: Vec<(u64, u64)>,
+    /// Which of the connections that there were this is.
+    number: u64,
 }
 
 /// What is known of a client from outside.
@@ -83,9 +94,20 @@ pub(super) struct Outside {
     /// When it is paused next, and until when.
     pub(super) pause: Option<(u64, u64)>,
     planned: usize,
+    /// How far it was run, and whether it stands still there.
+    pub(super) now: u64,
+    pub(super) paused: bool,
     /// Until when it runs, as far as it knows.
     pub(super) armed: u64,
     pub(super) waker: Option<Waker>,
+}
+
+impl Outside {
+    /// Until when it runs if it is told nothing that it did not ask for.
+    fn knows_until(&self) -> u64 {
+        let paused = self.pause.map(|(from, _)| from);
+        self.due.iter().copied().chain(paused).min().unwrap_or(END)
+    }
 }
 
 /// See the [module](self).
@@ -97,6 +119,8 @@ pub(super) struct Network {
     lines: Vec<Vec<Line>>,
     pub(super) outside: Vec<Outside>,
     pub(super) recorder: Recorder,
+    /// What each client listens to on each node.
+    listening: Vec<Vec<Arc<Listening>>>,
     /// Whoever waits for these waits for ever.
     unanswered: Vec<oneshot::Sender<Answered>>,
 }
@@ -135,6 +159,9 @@ impl Network {
                 .collect(),
             outside: (0..scenario.clients).map(|_| Outside::default()).collect(),
             recorder: Recorder::default(),
+            listening: (0..scenario.clients)
+                .map(|_| (0..scenario.nodes).map(|_| Arc::default()).collect())
+                .collect(),
             unanswered: Vec::new(),
         };
         for client in 0..scenario.clients {
@@ -155,15 +182,82 @@ impl Network {
 
     /// Until when a client may run before it is told something.
     pub(super) fn runs_until(&self, client: usize) -> u64 {
-        let outside = &self.outside[client];
-        let paused = outside.pause.map(|(from, _)| from);
-        outside
-            .due
-            .iter()
-            .copied()
-            .chain(paused)
-            .min()
-            .unwrap_or(END)
+        let known = self.outside[client].knows_until();
+        self.may_be_told(client)
+            .map_or(known, |told| told.min(known))
+    }
+
+    /// From when on a client may be told of something that it does not know of yet. `None`: it does not listen.
+    ///
+    /// A message takes a millisecond from the release, and a release one from who sends it. Who can do nothing before the next
+    /// event sends none.
+    fn may_be_told(&self, client: usize) -> Option<u64> {
+        if self.listening[client].iter().all(|node| node.is_empty()) {
+            return None;
+        }
+        let executed = self.events.keys().next().map(|(at, _)| at + 1);
+        let others = self.outside.iter().enumerate();
+        let sent = others
+            .filter(|(other, it)| *other != client && !it.paused && it.now < it.knows_until())
+            .map(|(_, other)| other.now + 2);
+        executed.into_iter().chain(sent).min()
+    }
+
+    pub(super) fn listening(&self, client: usize, node: usize) -> Arc<Listening> {
+        Arc::clone(&self.listening[client][node])
+    }
+
+    /// The number of the connection, if it has not broken as far as the client can tell.
+    pub(super) fn connection(&self, client: usize, node: usize) -> u64 {
+        self.lines[client][node].number
+    }
+
+    /// Tells a client of a release, between the answers to what was executed before and after it.
+    pub(super) fn tell(
+        &mut self,
+        now: u64,
+        client: usize,
+        node: usize,
+        connection: u64,
+        key: &Arc<str>,
+    ) {
+        let delay = self.delay(now);
+        let line = &mut self.lines[client][node];
+        if line.number != connection {
+            return;
+        }
+        let (before, after): (Vec<_>, Vec<_>) =
+            line.on_the_way.iter().partition(|(at, _)| *at <= now);
+        let before = before.into_iter().map(|(_, heard)| heard).max();
+        let after = after.into_iter().map(|(_, heard)| heard).min();
+        let at = (now + delay).max(before.unwrap_or(0));
+        let at = at.min(after.unwrap_or(at)).max(now + 1);
+        line.last_heard = line.last_heard.max(at);
+        self.outside[client].due.push(at);
+        self.recorder.note(now, client, node, "is told", 0, at);
+        let tell = Event::Tell {
+            client,
+            node,
+            connection,
+            key: Arc::clone(key),
+        };
+        self.push(at, tell);
+    }
+
+    /// Whether what was sent over this connection arrives now.
+    pub(super) fn carries(
+        &self,
+        scenario: &Scenario,
+        client: usize,
+        node: usize,
+        connection: u64,
+        now: u64,
+    ) -> bool {
+        let line = &self.lines[client][node];
+        line.number == connection
+            && line.life == scenario.life(node, now)
+            && line.breaks.is_none_or(|breaks| breaks > now)
+            && !scenario.is_silent(client, node, now)
     }
 
     pub(super) fn heard(&mut self, client: usize, at: u64) {
@@ -210,6 +304,7 @@ impl Network {
                     life: reached,
                     admitted: line.admitted,
                     last_executed: now,
+                    number: line.number + u64::from(reached.is_some()),
                     ..Line::default()
                 };
                 Ok(reached)
@@ -305,6 +400,8 @@ impl Network {
         let (executed, heard) = match fate {
             Fate::Answered => {
                 line.last_heard = line.last_heard.max(arrives + back);
+                line.on_the_way.retain(|(_, heard)| *heard >= now);
+                line.on_the_way.push((arrives, line.last_heard));
                 (Some(arrives), Some(line.last_heard))
             }
             Fate::AnswerLost => (Some(arrives), None),

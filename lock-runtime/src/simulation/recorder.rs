@@ -100,6 +100,7 @@ pub(super) struct Counts {
     pub(super) paused_past_the_deadline: u64,
     pub(super) sent_to_young_nodes: u64,
     pub(super) admitted: u64,
+    pub(super) heard: u64,
 }
 
 impl Counts {
@@ -116,6 +117,7 @@ impl Counts {
             ("paused past the deadline", self.paused_past_the_deadline),
             ("sent to young nodes", self.sent_to_young_nodes),
             ("admitted", self.admitted),
+            ("heard of a release", self.heard),
         ]
     }
 
@@ -140,6 +142,7 @@ impl std::ops::AddAssign for Counts {
         self.paused_past_the_deadline += other.paused_past_the_deadline;
         self.sent_to_young_nodes += other.sent_to_young_nodes;
         self.admitted += other.admitted;
+        self.heard += other.heard;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The server behind a simulated node: an embedded node that crashes, forgets, and has a clock of its own.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub(super) enum Question {
     Raise(Arc<Raise>),
     Release(Arc<Return>),
     Look(Arc<str>),
+    /// To tell this connection, by its number, of releases of these locks.
+    Subscribe(Vec<Arc<str>>, u64),
+    /// To tell it no more of them.
+    Unsubscribe(Vec<Arc<str>>, u64),
     Ping,
     /// In which life it was last known to have a vote.
     Standing,
@@ -37,6 +42,8 @@ impl Question {
             Self::Raise(_) => "raise",
             Self::Release(_) => "release",
             Self::Look(_) => "look",
+            Self::Subscribe(..) => "subscribe",
+            Self::Unsubscribe(..) => "unsubscribe",
             Self::Ping => "ping",
             Self::Standing => "standing",
             Self::Admit => "admit",
@@ -49,7 +56,12 @@ impl Question {
             Self::Extend(extension) => Some(extension.token),
             Self::Raise(raise) => Some(raise.token),
             Self::Release(give_back) => Some(give_back.token),
-            Self::Look(_) | Self::Ping | Self::Standing | Self::Admit => None,
+            Self::Look(_)
+            | Self::Subscribe(..)
+            | Self::Unsubscribe(..)
+            | Self::Ping
+            | Self::Standing
+            | Self::Admit => None,
         }
     }
 }
@@ -111,6 +123,9 @@ impl ServerTime {
     }
 }
 
+/// A client and the number of its connection.
+pub(super) type Subscriber = (usize, u64);
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Server {
@@ -121,6 +136,10 @@ pub(super) struct Server {
     remembers: Option<usize>,
     /// Who was granted what last, for the mutant that releases for anybody.
     owners: Vec<(Arc<str>, Token)>,
+    /// Who is told of which releases, over which connection.
+    subscribers: BTreeSet<(Arc<str>, usize, u64)>,
+    /// What was released by what was executed last.
+    released: Option<Arc<str>>,
 }
 
 impl Server {
@@ -132,6 +151,8 @@ impl Server {
             life: 0,
             remembers: is_old.then_some(0),
             owners: Vec::new(),
+            subscribers: BTreeSet::new(),
+            released: None,
         }
     }
 
@@ -144,6 +165,7 @@ impl Server {
                 self.remembers = Some(self.life);
             }
             self.life += 1;
+            self.subscribers.clear();
             if !scenario.lives[self.number][self.life].remembers {
                 self.memory = Arc::new(MemoryNode::new());
                 self.remembers = None;
@@ -226,10 +248,35 @@ impl Server {
                     limit: now(),
                     command: OnceLock::new(),
                 };
-                answered(memory.release(Arc::new(give_back))).map(Answer::Released)
+                let (key, kept) = (Arc::clone(&give_back.key), give_back.keep.is_some());
+                let mut released = answered(memory.release(Arc::new(give_back)))?;
+                if let Released::Done { told } = &mut released
+                    && !kept
+                {
+                    let others = self.subscribers_of(&key);
+                    let others = others.filter(|(subscriber, _)| *subscriber != client);
+                    *told = others.count() as u64;
+                    self.released = Some(key);
+                }
+                Ok(Answer::Released(released))
             }
             Question::Look(key) => {
                 answered(memory.look(Arc::clone(key), now())).map(Answer::Holder)
+            }
+            Question::Subscribe(keys, connection) => {
+                let before = |known: &(_, usize, u64)| known.1 == client && known.2 < *connection;
+                self.subscribers.retain(|known| !before(known));
+                let keys = keys.iter().map(Arc::clone);
+                self.subscribers
+                    .extend(keys.map(|key| (key, client, *connection)));
+                Ok(Answer::Done)
+            }
+            Question::Unsubscribe(keys, connection) => {
+                for key in keys {
+                    self.subscribers
+                        .remove(&(Arc::clone(key), client, *connection));
+                }
+                Ok(Answer::Done)
             }
             Question::Ping => Ok(Answer::Done),
             Question::Standing => Ok(Answer::Remembers(self.remembers)),
@@ -238,6 +285,19 @@ impl Server {
                 Ok(Answer::Done)
             }
         }
+    }
+
+    /// What was released by what was executed last, and who is to be told of it.
+    pub(super) fn take_released(&mut self) -> Option<(Arc<str>, Vec<Subscriber>)> {
+        let key = self.released.take()?;
+        let subscribers = self.subscribers_of(&key).collect();
+        Some((key, subscribers))
+    }
+
+    fn subscribers_of(&self, key: &Arc<str>) -> impl Iterator<Item = Subscriber> {
+        self.subscribers
+            .range((Arc::clone(key), 0, 0)..=(Arc::clone(key), usize::MAX, u64::MAX))
+            .map(|(_, client, connection)| (*client, *connection))
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

@@ -16,7 +16,7 @@ use super::scenario::{BENIGN, BENIGN_ROUNDS, CALM, MAX_TTL, NODE_TIMEOUT, PATIEN
 use crate::executor::Executor;
 use crate::lease::Lease;
 use crate::manager::LockManager;
-use crate::node::Node;
+use crate::node::{Limit, Node};
 use crate::redlock::{Fences, Redlock};
 use crate::request::LockRequest;
 use crate::wait::Core;
@@ -30,12 +30,16 @@ pub(super) fn of(
     clock: Clock,
     shared: &Arc<Shared>,
 ) -> impl Iterator<Item = impl Future<Output = ()> + Send + 'static> {
-    let manager = manager(client, clock, shared);
+    let nodes: Vec<_> = (0..shared.scenario.nodes)
+        .map(|node| -> Arc<dyn Node> { Arc::new(SimulatedNode::new(client, node, clock, shared)) })
+        .collect();
+    let manager = manager(client, clock, shared, nodes.clone());
     workers(client, shared).map(move |worker| {
         let stream = 16 + (client * 16 + worker) as u64;
         let worker = Worker {
             client,
             manager: manager.clone(),
+            nodes: nodes.clone(),
             clock,
             chance: Chance::new(shared.scenario.seed, stream),
             shared: Arc::clone(shared),
@@ -50,10 +54,12 @@ pub(super) fn workers(client: usize, shared: &Shared) -> std::ops::Range<usize> 
     0..1 + more
 }
 
-fn manager(client: usize, clock: Clock, shared: &Arc<Shared>) -> LockManager {
-    let nodes = (0..shared.scenario.nodes)
-        .map(|node| -> Arc<dyn Node> { Arc::new(SimulatedNode::new(client, node, clock, shared)) })
-        .collect();
+fn manager(
+    client: usize,
+    clock: Clock,
+    shared: &Arc<Shared>,
+    nodes: Vec<Arc<dyn Node>>,
+) -> LockManager {
     let skews = shared.scenario.skews[client].clone();
     let mut fences = Fences::default();
     fences.clock = Arc::new(move || wall_clock(clock.now(), &skews));
@@ -79,6 +85,7 @@ fn wall_clock(now: u64, skews: &[(u64, i64)]) -> SystemTime {
 struct Worker {
     client: usize,
     manager: LockManager,
+    nodes: Vec<Arc<dyn Node>>,
     clock: Clock,
     chance: Chance,
     shared: Arc<Shared>,
@@ -149,6 +156,9 @@ impl Worker {
     }
 
     async fn round(&mut self) {
+        if self.chance.one_in(6) {
+            return self.listen().await;
+        }
         let wanted = self.wanted();
         let (steps, most) = match self.shared.scenario.stubborn {
             true => (8, 300),
@@ -171,6 +181,22 @@ impl Worker {
                 let _ = timeout(patience, self.run(wanted, steps, None)).await;
             }
             _ => self.hold(wanted, &steps).await,
+        }
+    }
+
+    /// Only listens, to one node.
+    async fn listen(&mut self) {
+        let node = self.chance.index(self.nodes.len());
+        let node = Arc::clone(&self.nodes[node]);
+        let key = format!("key-{}", self.chance.index(self.shared.scenario.keys));
+        let patience = Duration::from_millis(NODE_TIMEOUT);
+        let listening = node.listen(key.into(), Limit::within(patience));
+        let Ok(Ok(mut listener)) = timeout(patience, listening).await else {
+            return;
+        };
+        let most = self.up_to(200);
+        if timeout(most, listener.heard()).await.is_ok() {
+            self.shared.network().recorder.counts.heard += 1;
         }
     }
 

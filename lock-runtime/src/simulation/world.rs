@@ -53,11 +53,10 @@ impl World {
 
     fn run(mut self) -> Outcome {
         loop {
-            for number in 0..self.clients.len() {
-                while self.clients[number].has_work() {
-                    let paused = self.clients[number].run();
-                    self.pause(number, paused);
-                }
+            // Those who listen run only a little ahead of one another.
+            while let Some(number) = self.next_with_work() {
+                let paused = self.clients[number].run();
+                self.pause(number, paused);
             }
             let Some((at, event)) = self.shared.network().pop() else {
                 break;
@@ -65,6 +64,14 @@ impl World {
             self.happen(at, event);
         }
         self.end()
+    }
+
+    /// The client that is the furthest behind.
+    fn next_with_work(&self) -> Option<usize> {
+        let with_work = self.clients.iter().enumerate();
+        let with_work = with_work.filter(|(_, client)| client.has_work());
+        let (number, _) = with_work.min_by_key(|(_, client)| client.now())?;
+        Some(number)
     }
 
     fn happen(&mut self, at: u64, event: Event) {
@@ -105,6 +112,27 @@ impl World {
                 network.recorder.note(at, client, node, what, attempt, 0);
                 // Whoever asked may have gone.
                 let _ = to.send(answer);
+            }
+            Event::Tell {
+                client,
+                node,
+                connection,
+                key,
+            } => {
+                let mut network = self.shared.network();
+                network.heard(client, at);
+                let scenario = &self.shared.scenario;
+                if network.carries(scenario, client, node, connection, at) {
+                    if !self.clients[client].is_paused() {
+                        network.recorder.heard(client, at);
+                    }
+                    network
+                        .recorder
+                        .note(at, client, node, "hears of a release", 0, 0);
+                    let listening = network.listening(client, node);
+                    drop(network);
+                    listening.tell(&key);
+                }
             }
             Event::Resume { client } => {
                 let note = "runs again";
@@ -147,6 +175,20 @@ impl World {
         let what = answer.as_ref().map_or("fails", Answer::name);
         let number = recorder.number(question.token());
         recorder.note(at, client, node, what, number, life as u64);
+        if let Some((key, subscribers)) = server.take_released() {
+            for client in 0..scenario.clients {
+                let connection = network.connection(client, node);
+                let expects = network.listening(client, node).is_subscribed(&key)
+                    && network.carries(scenario, client, node, connection, at);
+                if expects && !subscribers.contains(&(client, connection)) {
+                    let fault = format!("client {client} is not told at {at} by node {node}");
+                    network.recorder.fault(fault);
+                }
+            }
+            for (subscriber, connection) in subscribers {
+                network.tell(at, subscriber, node, connection, &key);
+            }
+        }
         answer
     }
 
