@@ -104,7 +104,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    fn all(&self) -> [(&'static str, u64); 11] {
+    fn all(&self) -> [(&'static str, u64); 12] {
         [
             ("acquired", self.acquired),
             ("acquired when all is well", self.benign),
