@@ -39,7 +39,7 @@ mod heavy {
             ("leases", &["leaked_keys"][..]),
             ("memory", &["live_bytes"]),
             ("managers", &["connections", "descriptors", "threads"]),
-            ("waiters", &["tasks"]),
+            ("waiters", &["live_bytes"]),
         ] {
             let (status, lines) = run(&["--keys", "2000", "--leak", leak]).await;
             let all = lines.join("\n");

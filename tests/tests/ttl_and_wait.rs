@@ -155,14 +155,14 @@ async fn a_waiter_gets_a_lock_that_is_freed_deleted_or_expired() {
             TTL
         };
         let lease = ours
-            .lock("k")
+            .lock(way)
             .extend(false)
             .ttl(ttl)
             .wait(DEADLINE)
             .acquire()
             .await
             .expect(way);
-        let waiter = tokio::spawn(theirs.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+        let waiter = tokio::spawn(theirs.lock(way).ttl(TTL).wait(DEADLINE).acquire());
         match way {
             "released" => lease.release().await.expect("released"),
             "deleted by hand" => {
@@ -331,11 +331,8 @@ async fn a_lease_that_was_over_before_it_was_seen_is_none() {
         .lock("k")
         .ttl(Duration::from_millis(100))
         .extend(false);
-    let busy = async {
-        tokio::task::yield_now().await;
-        // Another task of this runtime that does not yield.
-        std::thread::sleep(Duration::from_millis(300));
-    };
+    // Another task of this runtime that does not yield.
+    let busy = async { std::thread::sleep(Duration::from_millis(300)) };
     let (outcome, ()) = tokio::join!(request.acquire(), busy);
     let error = outcome.expect_err("it is over");
     assert!(matches!(error, LockError::Lost { .. }), "{error}");

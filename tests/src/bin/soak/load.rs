@@ -216,7 +216,10 @@ impl Load {
                 std::mem::forget(another.build());
             }
             Some(Leak::Waiters) => {
-                tokio::spawn(self.ours().lock(BUSY).ttl(TTL).wait_forever().acquire());
+                // In the same line they cost no task of the manager each, but memory.
+                for _ in 0..50 {
+                    tokio::spawn(self.ours().lock(BUSY).ttl(TTL).wait_forever().acquire());
+                }
             }
             None => {}
         }
