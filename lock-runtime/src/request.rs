@@ -136,7 +136,9 @@ impl LockRequest {
 
     /// Acquires the lock. The lease releases it when it is dropped.
     ///
-    /// Dropping the future at any point leaves nothing behind: what was or will be granted is released in the background.
+    /// Dropping the future at any point leaves nothing behind: what was or will be granted is released in the background, or
+    /// goes to the next in line. A future that is neither dropped nor polled once its turn has come keeps the calls behind it
+    /// waiting, as with any fair mutex.
     ///
     /// # Errors
     ///

@@ -97,10 +97,10 @@ impl Line {
         if self.overdue == 0 {
             return Vec::new();
         }
-        let told = self.waiting.extract_if(..=by, |_, waiter| waiter.overdue);
-        let told: Vec<_> = told.map(|(_, waiter)| waiter).collect();
-        self.overdue -= told.len();
-        told
+        let overdue = self.waiting.range(..=by).filter(|(_, who)| who.overdue);
+        let numbers: Vec<_> = overdue.map(|(number, _)| *number).collect();
+        let told = numbers.into_iter().filter_map(|number| self.remove(number));
+        told.collect()
     }
 
     /// His time is over. What he can be told now; otherwise whoever has the turn is pressed to find out.

@@ -127,7 +127,7 @@ impl Queue {
         }
         *last += 1;
         let number = *last;
-        let (caller, called) = oneshot::channel();
+        let (caller, place) = oneshot::channel();
         let site = executor.place();
         let entry = deadline.flatten().map(|at| Entry { at, site });
         line.push(number, Waiter::new(wants, caller, entry));
@@ -143,7 +143,7 @@ impl Queue {
             queue: Arc::clone(self),
             key: key.clone(),
             number,
-            called,
+            called: place,
             is_called: false,
         })
     }
@@ -311,15 +311,6 @@ pub(crate) struct Turn {
     key: LockKey,
 }
 
-/// What becomes of a lock at the end of a hold.
-#[derive(Debug)]
-pub(crate) enum Passed {
-    /// The next in line has it.
-    HandedOver,
-    /// It is to be given back, and the turn ends when it is.
-    Back(Turn, Baton),
-}
-
 impl Turn {
     fn new(queue: &Arc<Queue>, key: &LockKey) -> Self {
         Self {
@@ -341,21 +332,23 @@ impl Turn {
         lines.by_key.get_mut(&self.key).map(act).unwrap_or_default()
     }
 
-    /// Gives the lock to the first in line, if there is one whom it `fits`.
-    fn pass(mut self, mut baton: Baton, fits: impl Fn(&Baton, &Wants) -> bool) -> Passed {
+    /// Gives the lock to the first in line, if there is one whom it `fits`. Otherwise it comes back.
+    fn pass(
+        mut self,
+        mut baton: Baton,
+        fits: impl Fn(&Baton, &Wants) -> bool,
+    ) -> Option<(Self, Baton)> {
         while let Some(queue) = &self.queue
             && let Some(waiter) = queue.next(&self.key, |wants| fits(&baton, wants))
         {
-            match waiter.call(Called::HandedOver(Handed(Some((self, baton))))) {
-                Err(Called::HandedOver(unused)) => match unused.put_back() {
-                    // He left at this moment: it is another's.
-                    Some(back) => (self, baton) = back,
-                    None => return Passed::HandedOver,
-                },
-                Ok(()) | Err(_) => return Passed::HandedOver,
-            }
+            let handed = Handed(Some(Box::new((self, baton))));
+            // If he left at this moment, it is another's.
+            let Err(Called::HandedOver(unused)) = waiter.call(Called::HandedOver(handed)) else {
+                return None;
+            };
+            (self, baton) = unused.into_inner()?;
         }
-        Passed::Back(self, baton)
+        Some((self, baton))
     }
 
     pub(crate) fn key(&self) -> &LockKey {
@@ -431,22 +424,31 @@ impl Drop for Turn {
 
 /// A lock that was handed over. If nobody takes it out, it goes on to the next in line, or back.
 #[derive(Debug)]
-pub(crate) struct Handed(Option<(Turn, Baton)>);
+pub(crate) struct Handed(Option<Box<(Turn, Baton)>>);
 
 impl Handed {
-    fn put_back(mut self) -> Option<(Turn, Baton)> {
-        self.0.take()
+    fn into_inner(mut self) -> Option<(Turn, Baton)> {
+        self.0.take().map(|handed| *handed)
     }
 
     /// With a fencing token of its own, for whoever wants one.
-    pub(crate) fn take(mut self, wants: Wants) -> Option<(Turn, Baton)> {
-        let (turn, mut baton) = self.0.take()?;
+    pub(crate) fn take(self, wants: Wants) -> Option<(Turn, Baton)> {
+        let (turn, mut baton) = self.into_inner()?;
         baton.handovers += 1;
         if wants.fenced && !baton.claim.take_next_token() {
             drop(succession::give_back(turn, baton.claim));
             return None;
         }
         Some((turn, baton))
+    }
+}
+
+/// A lock that nobody takes out goes on, or back.
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if let Some((turn, baton)) = self.0.take().map(|handed| *handed) {
+            drop(succession::pass_on(turn, baton));
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Handed, Passed, Turn, Wants};
+use super::{Turn, Wants};
 use crate::redlock::claim::Claim;
 use crate::redlock::validity;
 
@@ -57,10 +57,11 @@ impl Baton {
         let deadline = tokio::time::Instant::from_std(self.deadline);
         let left = deadline.saturating_duration_since(now);
         let usable = validity::usable(self.claim.ttl()).unwrap_or_default();
+        let enough = usable.saturating_sub(usable / AGED);
         let has_token = || self.claim.has_next_token();
         wants.alone
             && wants.ttl == self.claim.ttl()
-            && left >= usable - usable / AGED
+            && left >= enough
             && (!wants.fenced || has_token())
     }
 
@@ -78,10 +79,8 @@ pub(crate) fn pass_on(turn: Turn, baton: Baton) -> Option<Claim> {
     if !baton.may_go_on(now) {
         return Some(give_back(turn, baton.claim));
     }
-    match turn.pass(baton, |baton, wants| baton.suits(wants, now)) {
-        Passed::HandedOver => None,
-        Passed::Back(turn, baton) => Some(give_back(turn, baton.claim)),
-    }
+    let (turn, baton) = turn.pass(baton, |baton, wants| baton.suits(wants, now))?;
+    Some(give_back(turn, baton.claim))
 }
 
 /// The turn ends when the nodes have been told, so that the next in line comes behind the release; and a little later where
@@ -98,13 +97,4 @@ pub(crate) fn give_back(turn: Turn, mut claim: Claim) -> Claim {
         }
     });
     claim
-}
-
-/// A lock that nobody takes out goes on, or back.
-impl Drop for Handed {
-    fn drop(&mut self) {
-        if let Some((turn, baton)) = self.0.take() {
-            drop(pass_on(turn, baton));
-        }
-    }
 }

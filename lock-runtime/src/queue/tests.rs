@@ -286,7 +286,11 @@ fn a_runtime_that_ends_takes_the_deadlines_with_it() {
     let _turn = site.turn();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().build().expect("a runtime");
-    let mut place = runtime.block_on(async { site.behind(site.in_ms(3_600_000)) });
+    let mut place = {
+        let _inside = runtime.enter();
+        site.behind(site.in_ms(3_600_000))
+    };
+    runtime.block_on(tokio::task::yield_now());
     assert!(called(&mut place).is_none());
     drop(runtime);
     let told = called(&mut place);

@@ -49,7 +49,9 @@ pub(crate) struct Claim {
 }
 
 /// Dropped without being called where nothing can be run any more.
-struct Afterwards(Box<dyn FnOnce(&Redlock, &Confirmation) + Send + Sync>);
+struct Afterwards(Box<Act>);
+
+type Act = dyn FnOnce(&Redlock, &Confirmation) + Send + Sync;
 
 impl fmt::Debug for Afterwards {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,6 +13,7 @@ use super::Core;
 use super::news::News;
 use super::taking::{Manner, take_all};
 use crate::hold::{Held, Terms};
+use crate::key::LockKey;
 use crate::queue::{Baton, Called, Turn, Until, Verdict, succession};
 use crate::redlock::claim::Claim;
 use crate::redlock::{Cause, Refusal, Stragglers, Want};
@@ -78,9 +79,10 @@ impl Contender {
             }
             let is_last = self.time_is_over();
             let is_pressed = turns.iter().any(Turn::is_pressed);
-            let manner = match contended && !is_last && !is_pressed {
-                true => Manner::InOrder,
-                false => Manner::AllAtOnce,
+            let manner = if contended && !is_last && !is_pressed {
+                Manner::InOrder
+            } else {
+                Manner::AllAtOnce
             };
             let before = turns.first().map_or(0, Turn::begin);
             let Some((taken, stragglers)) = self.take(&turns, manner).await else {
@@ -106,7 +108,7 @@ impl Contender {
             if let Cause::Busy { .. } = refusal.cause
                 && !is_last
             {
-                self.news.ask_about(&self.core.redlock, &refusal.key).await;
+                self.ask_about(&refusal.key).await;
             }
             if manner == Manner::AllAtOnce {
                 let turn = turns.iter().find(|turn| *turn.key() == refusal.key);
@@ -119,13 +121,12 @@ impl Contender {
                     return Err(verdict);
                 }
             }
-            let pressed = match &*turns {
-                [turn] => turn.pressed(),
+            let pressed = if let [turn] = &*turns {
+                turn.pressed()
+            } else {
                 // While it waits for one of several, others may have the rest.
-                _ => {
-                    turns.clear();
-                    Some(Arc::default())
-                }
+                turns.clear();
+                Some(Arc::default())
             };
             if let Some(pressed) = pressed {
                 contended = self.pause(&pressed).await;
@@ -197,6 +198,20 @@ impl Contender {
             Cause::NoQuorum(reason) => Verdict::NoQuorum { key, reason, votes },
             Cause::ShuttingDown => Verdict::ShuttingDown,
         }
+    }
+
+    /// Finds out more of a lock that is busy, while there is time and somebody wants it.
+    async fn ask_about(&mut self, key: &LockKey) {
+        let deadline = self.deadline();
+        let asked = pin!(self.news.ask_about(&self.core.redlock, key));
+        let gone = pin!(self.answer.closed());
+        let time_is_over = pin!(async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => pending().await,
+            }
+        });
+        select(asked, select(gone, time_is_over)).await;
     }
 
     /// Waits until it is worth asking again. True: because the lock was released, so others ask too.
