@@ -158,6 +158,19 @@ impl Fleet {
         );
     }
 
+    /// On how many nodes that are up somebody listens for a release.
+    pub fn listened_to(&self) -> usize {
+        let up = self.servers.iter().filter(|server| server.is_running());
+        let channels = up.map(|server| server.command::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]));
+        channels.filter(|channels| !channels.is_empty()).count()
+    }
+
+    /// Waits until nobody listens any more to any node that is up.
+    #[track_caller]
+    pub fn assert_nobody_listens(&self) -> impl Future<Output = ()> {
+        eventually(DEADLINE, "nobody listens", || self.listened_to() == 0)
+    }
+
     /// What each node that is up has of some of its keys, in words.
     fn findings(&self, keys: impl Fn(&RedisServer) -> Vec<String>) -> Vec<String> {
         let describe = |server: &RedisServer| {

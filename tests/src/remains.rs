@@ -75,14 +75,20 @@ impl Site {
             Self::Embedded(_) => others,
         };
         let locks = locks.clone();
-        eventually(DEADLINE, "no task is left", move || {
+        let idle = eventually(DEADLINE, "no task is left", move || {
             let tasks = lock_runtime::__private::tasks(&locks);
             if (connections..=connections + 1).contains(&tasks) {
                 Ok(())
             } else {
                 Err(format!("{tasks} tasks for {connections} connections"))
             }
-        })
+        });
+        async move {
+            idle.await;
+            if let Self::Servers(fleet) = self {
+                fleet.assert_nobody_listens().await;
+            }
+        }
     }
 
     /// Waits until nobody has any of the locks: on servers there is no such key, and whoever asks is given it.

@@ -25,21 +25,6 @@ async fn patient(fleet: &Fleet) -> LockManager {
     locks
 }
 
-/// On how many nodes somebody listens.
-fn listened_to(fleet: &Fleet) -> usize {
-    let servers = fleet.servers().iter();
-    let channels =
-        servers.map(|server| server.command::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]));
-    channels.filter(|channels| !channels.is_empty()).count()
-}
-
-async fn nobody_listens(fleet: &Fleet) {
-    eventually(DEADLINE, "nobody listens any more", || {
-        listened_to(fleet) == 0
-    })
-    .await;
-}
-
 fn set_everywhere(fleet: &Fleet, key: &str, millis: &str) {
     for server in fleet.servers() {
         let _: String = server.command(&["SET", key, "somebody", "PX", millis]);
@@ -56,13 +41,13 @@ async fn a_release_wakes_whoever_waits_elsewhere() {
         let key = format!("k{round}");
         let held = holder.lock(&*key).ttl(TTL).acquire().await.expect("free");
         let waiting = tokio::spawn(waiter.lock(&*key).ttl(TTL).wait(DEADLINE).acquire());
-        eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+        eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
         let released = Instant::now();
         held.release().await.expect("released");
         let lease = waiting.await.expect("no panic").expect("released");
         waited.push(released.elapsed());
         lease.release().await.expect("released");
-        nobody_listens(&fleet).await;
+        fleet.assert_nobody_listens().await;
     }
     waited.sort_unstable();
     assert!(waited[25] < POLL / 4, "{waited:?}");
@@ -92,7 +77,7 @@ async fn a_release_before_the_subscription_is_not_missed() {
     }
     let slow = waited.iter().filter(|waited| **waited >= POLL / 2).count();
     assert!(slow <= 20, "{slow} of 200 were found out by asking again");
-    nobody_listens(&fleet).await;
+    fleet.assert_nobody_listens().await;
 }
 
 /// Nothing is published for what nobody releases.
@@ -102,7 +87,7 @@ async fn a_key_that_is_deleted_by_hand_is_found_by_asking_again() {
     let locks = patient(&fleet).await;
     set_everywhere(&fleet, "k", "60000");
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
-    eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+    eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
     for server in fleet.servers() {
         let _: u64 = server.command(&["DEL", "k"]);
     }
@@ -151,7 +136,7 @@ async fn a_thousand_waits_leave_no_subscription() {
             };
             waits.spawn(waiter.lock(&*key).ttl(TTL).wait(wait).acquire());
         }
-        eventually(DEADLINE, "they listen", || listened_to(&fleet) > 0).await;
+        eventually(DEADLINE, "they listen", || fleet.listened_to() > 0).await;
         if round % 2 == 1 {
             waits.abort_all();
         }
@@ -168,7 +153,7 @@ async fn a_thousand_waits_leave_no_subscription() {
         })
         .await;
     }
-    nobody_listens(&fleet).await;
+    fleet.assert_nobody_listens().await;
     assert_eq!(waiter.stats().no_quorum, 0);
 }
 
@@ -210,7 +195,7 @@ async fn without_permission_for_channels_it_asks_again() {
         let lease = waiting.await.expect("no panic").expect("released");
         lease.release().await.expect("releases are confirmed");
     }
-    assert_eq!(listened_to(&fleet), 0);
+    assert_eq!(fleet.listened_to(), 0);
     for server in fleet.servers() {
         // Once for a connection it is tried.
         let refused: Vec<redis::Value> = server.command(&["ACL", "LOG"]);
@@ -231,7 +216,7 @@ async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
     for _ in 0..5 {
         set_everywhere(&fleet, "k", "60000");
         let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
-        eventually(DEADLINE, "it listens", || listened_to(&fleet) == 1).await;
+        eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
         for proxy in fleet.proxies() {
             proxy.set(Mode::Refuse);
         }
@@ -243,6 +228,6 @@ async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
         }
         let lease = waiting.await.expect("no panic").expect("deleted");
         lease.release().await.expect("released");
-        nobody_listens(&fleet).await;
+        fleet.assert_nobody_listens().await;
     }
 }
