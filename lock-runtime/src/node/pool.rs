@@ -1,6 +1,7 @@
 //! The connections to one server: made in the background, questioned before they carry a request, given up when they no
 //! longer answer, and made anew. Nothing else reconnects.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +171,13 @@ async fn serve(
     }));
     // Ends when nobody is left who could use the connection.
     let remind = pin!(link.remind(target));
-    let keep_told = pin!(listening.keep_told(&*link, &target.name));
+    let keep_told = pin!(async {
+        match &link.hears {
+            Ok(()) => listening.keep_told(&*link, &target.name).await,
+            // Whoever subscribes without RESP3 can send nothing else any more; and there may be listeners, of the connection before.
+            Err(_) => pending().await,
+        }
+    });
     let closed = pin!(state.closed());
     let unused = select(closed, select(remind, keep_told));
     let reason = match select(select(driver, probe), unused).await {

@@ -153,8 +153,9 @@ impl Node for RedisNode {
                     link.publish_no_more(&self.target.name);
                     Ok(Released::Done { told: 0 })
                 }
-                Value::Int(done) => {
-                    let told = u64::try_from(done - 1).map_err(|_| UNEXPECTED)?;
+                Value::Int(one_and_told) => {
+                    let one_and_told = u64::try_from(one_and_told).map_err(|_| UNEXPECTED)?;
+                    let told = one_and_told.saturating_sub(1);
                     let ours = || {
                         slot.listening
                             .is_subscribed(&sibling::channel(&give_back.key))

@@ -249,12 +249,43 @@ async fn a_server_without_resp3_is_locked_at_and_not_listened_to() {
     assert!(!server.has_seen("SUBSCRIBE") && !server.has_seen("UNSUBSCRIBE"));
 }
 
+/// To subscribe would make the connection good for nothing else.
+#[tokio::test]
+async fn a_server_that_comes_back_without_resp3_is_not_subscribed_at() {
+    let server = Server::default();
+    let node = server.node(RedisConnectionInfo::default());
+    let mut listener = listen(&node, KEY).await.expect("subscribed");
+    server.knows(|state| {
+        state.unknown = vec!["HELLO"];
+        state.seen.clear();
+    });
+    server.break_connection();
+    hears(&mut listener).await;
+    while take(&node).await.is_err() {
+        yield_now().await;
+    }
+    reason(listen(&node, KEY).await);
+    for _ in 0..20 {
+        assert_eq!(take(&node).await, Ok(Acquired::Granted(0)));
+    }
+    assert!(!server.has_seen("SUBSCRIBE") && !server.has_seen("UNSUBSCRIBE"));
+
+    server.knows(|state| state.unknown.clear());
+    server.break_connection();
+    server
+        .eventually("subscribed again", |state| {
+            state.subscribed.contains(CHANNEL)
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn who_is_told_of_a_release_is_counted_without_ourselves() {
     let server = Server::default();
     let node = server.node(RedisConnectionInfo::default());
     let listener = listen(&node, "shop:order:2").await.expect("subscribed");
-    server.knows(|state| state.released = [0, 1, 3, 3, 1, -1, 1].into());
+    server.knows(|state| state.released = [i64::MIN, 0, 1, 3, 3, 1, -1, 1].into());
+    assert!(release(&node, None).await.is_err(), "no server says that");
     assert_eq!(release(&node, None).await, Ok(Released::NotOurs));
     assert_eq!(release(&node, None).await, Ok(Released::Done { told: 0 }));
     assert_eq!(release(&node, None).await, Ok(Released::Done { told: 2 }));
