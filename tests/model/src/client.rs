@@ -80,11 +80,37 @@ impl<const C: usize> Step<'_, C> {
         if !asked || to.attempt != me.attempt || to.round != me.round {
             return;
         }
+        let young = self.state.nodes[node].young > 0;
         let link = &mut self.state.nodes[node].links[self.client];
-        link.answer = answer;
-        if answer == Answer::No {
-            link.struck |= to.kind == Kind::Acquire;
-            self.decide();
+        match answer {
+            Answer::No => {
+                link.answer = answer;
+                link.struck |= to.kind == Kind::Acquire;
+                self.decide();
+            }
+            // Nothing is made of what a renewal finds stored.
+            Answer::Yes(_) if to.kind == Kind::Extend => {
+                link.answer = Answer::Yes(0);
+                if !young {
+                    self.hear_unless_it_decides(node);
+                }
+            }
+            _ => {
+                link.answer = answer;
+                if to.kind == Kind::Acquire && !self.protocol.fenced() {
+                    self.hear_unless_it_decides(node);
+                }
+            }
+        }
+    }
+
+    /// A yes that does not decide yet is heard at once, where all of them are alike: only when the one that decides is heard
+    /// makes a difference. Of fencing tokens it matters which answers are heard.
+    fn hear_unless_it_decides(&mut self, node: usize) {
+        let counts = |link: &&Link| matches!(link.answer, Answer::Counts(_));
+        let heard = self.state.links(self.client).filter(counts).count();
+        if heard + 1 < quorum(NODES) {
+            self.hear(node);
         }
     }
 

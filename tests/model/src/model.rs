@@ -184,6 +184,9 @@ impl<const C: usize> Model for Clients<C> {
                 node::crash(&self.protocol, &mut state.nodes[node], requests_lost);
             }
         }
+        for node in &mut next.nodes {
+            node::execute_idle(&self.protocol, node);
+        }
         let next = next.canonical(self.alike);
         (next != *last).then_some(next)
     }

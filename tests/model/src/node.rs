@@ -11,10 +11,7 @@ pub(crate) fn execute<const C: usize>(
     client: usize,
     message: Message,
 ) -> Answer {
-    let token = Token {
-        client: client.try_into().expect("few clients"),
-        attempt: protocol.token(message.attempt),
-    };
+    let token = self::owner(protocol, client, message);
     let owner = node.key.map(|key| key.owner);
     let is_ours = owner == Some(token);
     match message.kind {
@@ -53,6 +50,26 @@ pub(crate) fn execute<const C: usize>(
             }
             Answer::None
         }
+    }
+}
+
+/// Executes releases that would find nothing now: they will find nothing later either, as what could put their token here
+/// is behind them. So it makes no difference when they are executed.
+pub(crate) fn execute_idle<const C: usize>(protocol: &Protocol, node: &mut Node<C>) {
+    for client in 0..C {
+        while let Some(message) = node.links[client].queue.iter().next()
+            && message.kind == Kind::Release
+            && node.key.map(|key| key.owner) != Some(owner(protocol, client, message))
+        {
+            node.links[client].queue.pop();
+        }
+    }
+}
+
+fn owner(protocol: &Protocol, client: usize, message: Message) -> Token {
+    Token {
+        client: client.try_into().expect("few clients"),
+        attempt: protocol.token(message.attempt),
     }
 }
 

@@ -9,20 +9,20 @@ const TOLD_AGAIN: Protocol = Protocol {
 };
 
 /// Each asks twice, and one release is told again at any time, to a node that may have been granting the next attempt
-/// meanwhile. Measured: 2.2 million states in 7 s.
+/// meanwhile. Measured: 272 thousand states in 0.5 s.
 #[test]
 fn two_clients_who_ask_twice() {
-    check::exhaustive::<2>(TOLD_AGAIN, 1_000_000);
+    check::exhaustive::<2>(TOLD_AGAIN, 130_000);
 }
 
-/// Measured: 102 thousand states in 0.4 s.
+/// Measured: 13 thousand states in 0.04 s.
 #[test]
 fn three_clients() {
     let once = Protocol {
         attempts: 1,
         ..Protocol::PLAIN
     };
-    check::exhaustive::<3>(once, 50_000);
+    check::exhaustive::<3>(once, 6_500);
 }
 
 /// The first answer may have come a whole TTL before the one that decides.
@@ -45,10 +45,10 @@ fn a_token_that_is_used_again_is_undone_by_its_own_late_release() {
 }
 
 /// As long as each release is sent once, behind its acquire, one token for all attempts would do: it is the releases that
-/// are told again, over whatever connection there is then, that need fresh tokens. Measured: 191 thousand states in 0.5 s.
+/// are told again, over whatever connection there is then, that need fresh tokens. Measured: 32 thousand states in 0.1 s.
 #[test]
 fn a_token_may_be_used_again_where_no_release_is_told_again() {
-    check::exhaustive::<2>(Protocol::PLAIN.with(Flaw::TokensReused), 100_000);
+    check::exhaustive::<2>(Protocol::PLAIN.with(Flaw::TokensReused), 16_000);
 }
 
 /// Within these bounds it does not give the lock to two; it keeps it from everybody, for a TTL.
