@@ -6,12 +6,22 @@ use crate::fence::{Settled, proposal, settle};
 use crate::message::{Kind, Message};
 use crate::protocol::{Flaw, Protocol};
 use crate::quorum::{Ballot, Decision, Tally, quorum};
-use crate::state::{Answer, Client, Link, NODES, Phase, State};
+use crate::state::{Answer, Client, Forgotten, Link, NODES, Phase, State};
 
 impl Client {
     /// Whether it believes, rightly by its own clock, that the lock is its.
     pub(crate) fn holds(&self, lease: u8) -> bool {
         self.phase == Phase::Held && self.age < lease
+    }
+
+    /// Whether what it holds may go to the next in line.
+    pub(crate) fn can_hand_over(&self, protocol: &Protocol, lease: u8) -> bool {
+        let in_time = self.age < lease || protocol.has(Flaw::HandedOverLate);
+        let takes_what_is_not_reserved = protocol.has(Flaw::FenceHandedOver)
+            || protocol.has(Flaw::BlockNotMoved)
+            || protocol.has(Flaw::OldBlockGoesOn);
+        let has_fence = !protocol.fenced() || self.fence < self.top || takes_what_is_not_reserved;
+        self.phase == Phase::Held && in_time && self.handovers < protocol.handovers && has_fence
     }
 }
 
@@ -30,11 +40,19 @@ impl<const C: usize> Step<'_, C> {
 
     fn send(&mut self, kind: Kind, to: impl Fn(&Link) -> bool) {
         let me = *self.me();
+        let is_release = kind == Kind::Release;
+        let fence = match kind {
+            Kind::Release => 0,
+            Kind::Extend if self.protocol.has(Flaw::HoldersFenceRenewed) => me.fence,
+            Kind::Acquire | Kind::Raise if self.protocol.has(Flaw::FirstOfBlockStored) => me.fence,
+            // Without the flaw that leaves the block where it was, its last is the larger one.
+            Kind::Acquire | Kind::Raise | Kind::Extend => me.top.max(me.fence),
+        };
         let message = Message {
             kind,
             attempt: me.attempt,
-            round: if kind == Kind::Release { 0 } else { me.round },
-            fence: if kind == Kind::Release { 0 } else { me.fence },
+            round: if is_release { 0 } else { me.round },
+            fence,
         };
         for link in self.state.links_mut(self.client).filter(|link| to(link)) {
             link.queue.push(message);
@@ -49,8 +67,7 @@ impl<const C: usize> Step<'_, C> {
 
     /// The lease, should there be one, counts from now.
     pub(crate) fn ask(&mut self) {
-        let clock = self.protocol.clocks.get(self.client).copied();
-        let time = self.state.time;
+        let clock = self.clock();
         let floor = if self.protocol.deadlines {
             0
         } else {
@@ -60,11 +77,30 @@ impl<const C: usize> Step<'_, C> {
         me.phase = Phase::Asking;
         me.floor = floor;
         if let Some(clock) = clock {
-            let now = UNIX_EPOCH + Duration::from_micros(u64::from(clock) + u64::from(time));
-            me.fence = narrow(proposal(now, me.seen.into()));
-            me.seen = me.seen.max(me.fence);
+            let now = UNIX_EPOCH + Duration::from_micros(clock.into());
+            let first = narrow(proposal(now, me.seen.into()));
+            self.propose(first);
         }
         self.send(Kind::Acquire, |_| true);
+    }
+
+    /// What its clock says.
+    fn clock(&self) -> Option<u8> {
+        let clock = self.protocol.clocks.get(self.client)?;
+        Some(clock + self.state.time * self.protocol.pace)
+    }
+
+    /// A block is reserved that begins with this token.
+    fn propose(&mut self, first: u8) {
+        let from = match self.clock() {
+            Some(clock) if self.protocol.blocks_end_by_the_clock => clock,
+            _ => first,
+        };
+        let top = first.max(from + self.protocol.handovers);
+        let me = self.me();
+        me.fence = first;
+        me.top = top;
+        me.seen = me.seen.max(top);
     }
 
     /// Takes an answer that a node has just given. A refusal is heard at once: hearing it later changes nothing but that
@@ -182,21 +218,38 @@ impl<const C: usize> Step<'_, C> {
         if !self.protocol.fenced() || self.protocol.has(Flaw::FenceNotRaised) {
             return self.hold();
         }
-        let proposed = self.me().fence;
-        match settle(proposed.into(), self.stored(), quorum(NODES)) {
+        match self.settle() {
             Settled::Accepted => self.hold(),
             Settled::Raise(next) if self.protocol.raises > 0 => self.raise(next),
             Settled::Raise(_) => self.give_up(),
         }
     }
 
-    fn raise(&mut self, fence: u64) {
-        let fence = narrow(fence);
+    /// A majority has to have had less than the first of the block. What is proposed next is larger than the last, which
+    /// nodes have stored.
+    fn settle(&mut self) -> Settled {
+        let Client { fence, top, .. } = *self.me();
+        let measure = if self.protocol.has(Flaw::BlockMeasuredByItsLast) {
+            top
+        } else {
+            fence
+        };
+        match settle(measure.into(), self.stored(), quorum(NODES)) {
+            Settled::Accepted => Settled::Accepted,
+            again if self.protocol.has(Flaw::BlockRaisedIntoItself) => again,
+            Settled::Raise(next) => Settled::Raise(next.max(u64::from(top) + 1)),
+        }
+    }
+
+    fn raise(&mut self, first: u64) {
+        let old_top = self.me().top;
+        self.propose(narrow(first));
+        let stays =
+            self.protocol.has(Flaw::BlockNotMoved) || self.protocol.has(Flaw::OldBlockGoesOn);
         let me = self.me();
+        me.top = if stays { old_top } else { me.top };
         me.phase = Phase::Raising;
         me.round += 1;
-        me.fence = fence;
-        me.seen = me.seen.max(fence);
         self.forget_answers();
         self.send(Kind::Raise, |link| !link.struck);
     }
@@ -212,7 +265,7 @@ impl<const C: usize> Step<'_, C> {
                 )
         };
         let complete = over || !self.state.links(self.client).any(pending);
-        match settle(me.fence.into(), self.stored(), quorum(NODES)) {
+        match self.settle() {
             Settled::Accepted => self.hold(),
             Settled::Raise(next) if complete && me.round < self.protocol.raises => self.raise(next),
             Settled::Raise(_) if complete => self.give_up(),
@@ -234,18 +287,63 @@ impl<const C: usize> Step<'_, C> {
             client.overtaken = client.phase == Phase::Held;
         }
         self.me().overtaken = false;
+        if self.state.forgotten != Forgotten::Nothing {
+            self.state.forgotten = Forgotten::Granted;
+        }
+        self.take_fence();
+    }
+
+    /// Is given the fencing token that is its.
+    fn take_fence(&mut self) {
+        if !self.protocol.fenced() {
+            return;
+        }
+        let Client { fence, floor, .. } = *self.me();
+        let given = 1 << fence;
+        // Without deadlines a client may hear long after it was granted the lock, when others have had it meanwhile. What
+        // must be larger is the token of whoever asks after another was given one; and no two are the same.
+        let least = if self.protocol.deadlines {
+            self.state.last_fence()
+        } else {
+            floor
+        };
+        self.state.fence_fell |= fence <= least || self.state.fences & given != 0;
+        self.state.fences |= given;
+    }
+
+    /// Its holder is done, and the next one of the same client has the claim: the same token, the same deadline.
+    pub(crate) fn hand_over(&mut self) {
+        if self.protocol.has(Flaw::FormerHolderReleases) {
+            self.send(Kind::Release, |link| !link.struck);
+        }
+        if self.protocol.has(Flaw::ValidFromHandover) {
+            self.me().age = 0;
+        }
+        if !self.protocol.has(Flaw::NewsHandedOver) {
+            self.me().renewing = None;
+            self.forget_answers();
+        }
+        self.me().handovers += 1;
         if self.protocol.fenced() {
-            let Client { fence, floor, .. } = *self.me();
-            let given = 1 << fence;
-            // Without deadlines a client may hear long after it was granted the lock, when others have had it meanwhile. What
-            // must be larger is the token of whoever asks after another was given one; and no two are the same.
-            let least = if self.protocol.deadlines {
-                self.state.last_fence()
-            } else {
-                floor
-            };
-            self.state.fence_fell |= fence <= least || self.state.fences & given != 0;
-            self.state.fences |= given;
+            if self.protocol.has(Flaw::HandedToLatecomers) {
+                self.me().floor = self.state.last_fence();
+            }
+            self.me().fence = self.next_of_block();
+            self.take_fence();
+        }
+    }
+
+    fn next_of_block(&mut self) -> u8 {
+        let Client {
+            fence,
+            top,
+            handovers,
+            ..
+        } = *self.me();
+        match self.protocol.flaw {
+            Some(Flaw::FenceHandedOver) => fence,
+            Some(Flaw::OldBlockGoesOn) => top - self.protocol.handovers + handovers,
+            _ => fence + 1,
         }
     }
 
@@ -255,6 +353,9 @@ impl<const C: usize> Step<'_, C> {
         me.round += 1;
         me.renewals += 1;
         me.renewing = Some(0);
+        if self.state.forgotten == Forgotten::SinceCrash {
+            self.state.forgotten = Forgotten::BeingRenewed;
+        }
         self.forget_answers();
         for link in self.state.links_mut(self.client) {
             link.struck = false;
@@ -265,6 +366,9 @@ impl<const C: usize> Step<'_, C> {
     fn renewed(&mut self) {
         let me = self.me();
         me.age = me.renewing.take().unwrap_or(me.age);
+        if self.state.forgotten == Forgotten::BeingRenewed {
+            self.state.forgotten = Forgotten::Nothing;
+        }
         self.forget_answers();
     }
 
@@ -307,9 +411,19 @@ impl<const C: usize> Step<'_, C> {
         let me = self.me();
         me.age = (me.age + 1).min(lease);
         me.renewing = me.renewing.map(|age| (age + 1).min(lease));
-        let goes_on = me.phase == Phase::Held && me.renewing.is_some_and(|age| age < lease);
+        if me.age < lease {
+            return;
+        }
+        let me = *me;
+        if self.protocol.has(Flaw::HandedOverLate) && me.can_hand_over(self.protocol, lease) {
+            // Nothing goes on but that.
+            self.me().renewing = None;
+            self.forget_answers();
+            return;
+        }
+        let may_be_renewed = me.phase == Phase::Held && me.renewing.is_some_and(|age| age < lease);
         // Whoever has lost the lock, or waits for it in vain, may as well say so at once, as that may be heard late.
-        if me.age >= lease && !(goes_on && self.protocol.has(Flaw::LapsedGoesOn)) {
+        if !(may_be_renewed && self.protocol.has(Flaw::LapsedGoesOn)) {
             self.give_up();
         }
     }

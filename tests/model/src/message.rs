@@ -75,10 +75,6 @@ impl Queue {
         Some(first)
     }
 
-    pub(crate) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     pub(crate) fn iter(self) -> impl Iterator<Item = Message> {
         let mut left = self.0;
         std::iter::from_fn(move || {

@@ -3,10 +3,11 @@
 use stateright::{Model, Property};
 
 use crate::client::Step;
+use crate::message::Kind;
 use crate::node;
 use crate::protocol::{Flaw, Protocol};
 use crate::quorum::quorum;
-use crate::state::{Answer, Client, NODES, Node, Phase, State};
+use crate::state::{Answer, Client, Forgotten, NODES, Node, Phase, State};
 
 /// No two clients hold the lock at a time.
 pub const ONE_HOLDER: &str = "one holder at a time";
@@ -64,12 +65,18 @@ pub(crate) enum Event {
         node: usize,
         client: usize,
     },
+    /// A request for the lock is lost.
+    Loses {
+        node: usize,
+        client: usize,
+    },
     Hears {
         client: usize,
         node: usize,
     },
     WaitsNoLonger(usize),
     Renews(usize),
+    HandsOver(usize),
     GivesUpOrReleases(usize),
     ReleasesAgain {
         client: usize,
@@ -113,13 +120,19 @@ impl<const C: usize> Model for Clients<C> {
                     }
                 }
             }
+            if me.can_hand_over(&self.protocol, self.lease) {
+                events.push(Event::HandsOver(client));
+            }
             for node in 0..NODES {
                 let link = &state.nodes[node].links[client];
                 if matches!(link.answer, Answer::Yes(_) | Answer::YesBeforeCrash(_)) {
                     events.push(Event::Hears { client, node });
                 }
-                if !link.queue.is_empty() {
+                if let Some(next) = link.queue.iter().next() {
                     events.push(Event::Executes { node, client });
+                    if state.losses_left > 0 && next.kind == Kind::Acquire {
+                        events.push(Event::Loses { node, client });
+                    }
                 }
                 if state.redeliveries_left > 0 && me.attempt > 0 {
                     events.push(Event::ReleasesAgain { client, node });
@@ -161,6 +174,10 @@ impl<const C: usize> Model for Clients<C> {
                 let answer = node::execute(&self.protocol, at, client, message);
                 self.step(state, client).answered(node, message, answer);
             }
+            Event::Loses { node, client } => {
+                state.losses_left -= 1;
+                state.nodes[node].links[client].queue.pop();
+            }
             Event::Hears { client, node } => self.step(state, client).hear(node),
             Event::WaitsNoLonger(client) => {
                 let mut step = self.step(state, client);
@@ -171,6 +188,7 @@ impl<const C: usize> Model for Clients<C> {
                 }
             }
             Event::Renews(client) => self.step(state, client).renew(),
+            Event::HandsOver(client) => self.step(state, client).hand_over(),
             Event::GivesUpOrReleases(client) => self.step(state, client).give_up(),
             Event::ReleasesAgain { client, node } => {
                 state.redeliveries_left -= 1;
@@ -181,6 +199,9 @@ impl<const C: usize> Model for Clients<C> {
                 requests_lost,
             } => {
                 state.crashes_left -= 1;
+                if self.protocol.crashes_are_made_up_for {
+                    state.forgotten = Forgotten::SinceCrash;
+                }
                 node::crash(&self.protocol, &mut state.nodes[node], requests_lost);
             }
         }
@@ -189,6 +210,10 @@ impl<const C: usize> Model for Clients<C> {
         }
         let next = next.canonical(self.alike);
         (next != *last).then_some(next)
+    }
+
+    fn within_boundary(&self, state: &State<C>) -> bool {
+        state.forgotten != Forgotten::Granted
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -212,22 +237,42 @@ impl<const C: usize> Model for Clients<C> {
             ]);
         }
         if self.protocol.fenced() {
-            properties.extend([
-                Property::always(FENCES_GROW, |_, state: &State<C>| !state.fence_fell),
-                Property::sometimes(
-                    "a fencing token is raised",
-                    |model: &Self, state: &State<C>| {
-                        model.holds(state, |client| client.round > client.renewals)
-                    },
-                ),
-            ]);
+            properties.push(Property::always(FENCES_GROW, |_, state: &State<C>| {
+                !state.fence_fell
+            }));
+        }
+        if self.protocol.raises > 0 {
+            properties.push(Property::sometimes(
+                "a fencing token is raised",
+                |model: &Self, state: &State<C>| {
+                    model.holds(state, |client| client.round > client.renewals)
+                },
+            ));
         }
         if self.protocol.renewals > 0 {
             properties.push(Property::sometimes(
                 "a lease is renewed",
                 |model: &Self, state: &State<C>| {
                     model.holds(state, |client| {
-                        client.renewals > 0 && client.renewing.is_none()
+                        client.renewals > 0 && client.renewing.is_none() && client.handovers == 0
+                    })
+                },
+            ));
+        }
+        if self.protocol.handovers > 0 {
+            properties.push(Property::sometimes(
+                "a claim is handed over as often as it may be",
+                |model: &Self, state: &State<C>| {
+                    model.holds(state, |client| client.handovers == model.protocol.handovers)
+                },
+            ));
+        }
+        if self.protocol.handovers > 0 && self.protocol.raises > 0 {
+            properties.push(Property::sometimes(
+                "a raised block is handed over",
+                |model: &Self, state: &State<C>| {
+                    model.holds(state, |client| {
+                        client.handovers > 0 && client.round > client.renewals
                     })
                 },
             ));

@@ -13,8 +13,13 @@ pub struct Protocol {
     pub attempts: u8,
     /// How many renewals each attempt may send.
     pub renewals: u8,
+    /// How often each claim may be handed over to the next holder of the same client. Where fencing tokens are asked for,
+    /// each acquire reserves so many more than one.
+    pub handovers: u8,
     /// How many nodes crash, or how often one does.
     pub crashes: u8,
+    /// How many requests for the lock are lost on their way, while those behind them arrive.
+    pub losses: u8,
     /// How many releases are told again.
     pub redeliveries: u8,
     /// What each client's clock says in the beginning, for its fencing tokens. Empty: nobody asks for a token.
@@ -23,11 +28,17 @@ pub struct Protocol {
     pub fence_before: u8,
     /// These clocks go on, and the world ends after so many ticks. If not, they stand still.
     pub ends: Option<u8>,
+    /// How far they go on in a tick.
+    pub pace: u8,
+    /// A block ends where it would if it began with what the clock says, or is one token.
+    pub blocks_end_by_the_clock: bool,
     /// How often an attempt may raise its fencing token.
     pub raises: u8,
     /// Whether clients know how much time has passed. If not, they believe in their leases for ever, and only fencing
     /// tokens can be relied on.
     pub deadlines: bool,
+    /// Left out is whatever follows a grant between a crash and the next renewal of the holder, which makes up for it.
+    pub crashes_are_made_up_for: bool,
     /// What is wrong with it.
     pub flaw: Option<Flaw>,
 }
@@ -53,6 +64,31 @@ pub enum Flaw {
     LapsedGoesOn,
     /// A renewal is still sent after the release has begun.
     RenewedAfterRelease,
+    /// A claim is handed over without a look at its deadline, which goes with it.
+    HandedOverLate,
+    /// The deadline of a claim that is handed over counts from then.
+    ValidFromHandover,
+    /// Whoever hands over releases all the same.
+    FormerHolderReleases,
+    /// Whoever is handed a claim may have come after that was asked for, at the last moment. It matters only where clients
+    /// do not know how much time has passed.
+    HandedToLatecomers,
+    /// What comes of a renewal that the former holder began counts for the next.
+    NewsHandedOver,
+    /// The next holder is given the fencing token that the former had.
+    FenceHandedOver,
+    /// A block of fencing tokens is accepted by a majority that had stored less than its last.
+    BlockMeasuredByItsLast,
+    /// What is proposed after that is larger than everything seen, but not than the last of the first block.
+    BlockRaisedIntoItself,
+    /// Nodes store the first of a block.
+    FirstOfBlockStored,
+    /// A renewal writes the fencing token of the holder, not the last of its block.
+    HoldersFenceRenewed,
+    /// After another proposal the block ends where it ended before; its holders are given tokens from the new first on.
+    BlockNotMoved,
+    /// After another proposal the holders that come next are given what follows the old first.
+    OldBlockGoesOn,
 }
 
 impl Protocol {
@@ -61,13 +97,18 @@ impl Protocol {
         ttl: 2,
         attempts: 2,
         renewals: 0,
+        handovers: 0,
         crashes: 0,
+        losses: 0,
         redeliveries: 0,
         clocks: &[],
         fence_before: 0,
         ends: None,
+        pace: 1,
+        blocks_end_by_the_clock: false,
         raises: 0,
         deadlines: true,
+        crashes_are_made_up_for: false,
         flaw: None,
     };
 

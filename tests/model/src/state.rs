@@ -3,6 +3,8 @@
 //! Times are relative, so that a state does not depend on how long it took to come there. What belongs to a node, and to
 //! the way from a client to it, is kept with the node: nodes differ in nothing else, so their order can be ignored.
 
+use std::hash::{Hash, Hasher};
+
 use crate::message::{Kind, Message, Queue};
 use crate::protocol::Protocol;
 
@@ -16,14 +18,29 @@ pub(crate) struct State<const C: usize> {
     /// Ticks since the beginning, where clocks go on.
     pub(crate) time: u8,
     pub(crate) crashes_left: u8,
+    pub(crate) losses_left: u8,
     pub(crate) redeliveries_left: u8,
     /// The fencing tokens that holders were given, one bit for each.
     pub(crate) fences: u32,
     /// A holder was given one that it must not be given.
     pub(crate) fence_fell: bool,
+    pub(crate) forgotten: Forgotten,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a crash took of the fencing tokens, where it is of interest whether a renewal makes up for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Forgotten {
+    /// Nothing, or a majority has stored it again.
+    #[default]
+    Nothing,
+    SinceCrash,
+    /// A renewal is on its way that was sent after the crash.
+    BeingRenewed,
+    /// The lock was granted meanwhile.
+    Granted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Node<const C: usize> {
     pub(crate) key: Option<Key>,
     /// For how many more ticks it abstains.
@@ -71,7 +88,7 @@ pub(crate) enum Answer {
     No,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Client {
     pub(crate) phase: Phase,
     /// The attempt that is going on, or comes next.
@@ -84,8 +101,12 @@ pub(crate) struct Client {
     pub(crate) renewals: u8,
     /// Ticks since the latest was sent, if it is a renewal that is not settled.
     pub(crate) renewing: Option<u8>,
-    /// Proposed, or settled.
+    /// How often this claim was handed over.
+    pub(crate) handovers: u8,
+    /// The first of the block that is proposed, or the holder's.
     pub(crate) fence: u8,
+    /// The last of the block.
+    pub(crate) top: u8,
     /// The largest fencing token that it has seen.
     pub(crate) seen: u8,
     /// A fencing token has to be larger than this.
@@ -117,9 +138,11 @@ impl<const C: usize> State<C> {
             clients: [Client::default(); C],
             time: 0,
             crashes_left: protocol.crashes,
+            losses_left: protocol.losses,
             redeliveries_left: protocol.redeliveries,
             fences: 1 << protocol.fence_before,
             fence_fell: false,
+            forgotten: Forgotten::Nothing,
         }
     }
 
@@ -170,6 +193,57 @@ impl<const C: usize> State<C> {
             }
         }
     }
+}
+
+/// All fields, in few words: every state is hashed, most of them several times.
+impl<const C: usize> Hash for Node<C> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let key = self.key.map_or([0; 3], |Key { owner, left }| {
+            [owner.client + 1, owner.attempt, left]
+        });
+        let mut rest = u128::from_le_bytes(padded(key)) << 16
+            | u128::from(self.young) << 8
+            | u128::from(self.fence);
+        for link in &self.links {
+            let (answer, stored) = match link.answer {
+                Answer::None => (0, 0),
+                Answer::No => (1, 0),
+                Answer::Yes(stored) => (2, stored),
+                Answer::YesBeforeCrash(stored) => (3, stored),
+                Answer::Counts(stored) => (4, stored),
+            };
+            let answer = u128::from(stored) << 4 | u128::from(link.struck) << 3 | answer;
+            rest = rest << 12 | answer;
+            link.queue.hash(state);
+        }
+        state.write_u128(rest);
+    }
+}
+
+impl Hash for Client {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let fields = [
+            self.phase as u8,
+            self.attempt,
+            self.age,
+            self.round,
+            self.renewals,
+            self.renewing.map_or(0, |age| age + 1),
+            self.handovers,
+            self.fence,
+            self.top,
+            self.seen,
+            self.floor,
+            self.overtaken.into(),
+        ];
+        state.write_u128(u128::from_le_bytes(padded(fields)));
+    }
+}
+
+fn padded<const N: usize>(fields: [u8; N]) -> [u8; 16] {
+    let mut all = [0; 16];
+    all[..N].copy_from_slice(&fields);
+    all
 }
 
 impl<const C: usize> Node<C> {

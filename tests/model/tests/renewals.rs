@@ -13,8 +13,8 @@ fn two_clients_who_ask_twice() {
     check::exhaustive::<2>(RENEWED_ONCE, 270_000);
 }
 
-/// The second may be sent while requests and answers of the first are still on their way. Measured: 89 thousand states
-/// in 0.2 s.
+/// The second may be sent while requests and answers of the first are still on their way. Measured: 89 thousand states in
+/// 0.2 s.
 #[test]
 fn two_renewals_of_a_lease() {
     let twice = Protocol {
