@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::fence::{Settled, proposal, settle};
+use crate::fence::{Block, Settled, proposal, settle};
 use crate::message::{Kind, Message};
 use crate::protocol::{Flaw, Protocol};
 use crate::quorum::{Ballot, Decision, Tally, quorum};
@@ -229,16 +229,17 @@ impl<const C: usize> Step<'_, C> {
     /// nodes have stored.
     fn settle(&mut self) -> Settled {
         let Client { fence, top, .. } = *self.me();
-        let measure = if self.protocol.has(Flaw::BlockMeasuredByItsLast) {
-            top
-        } else {
-            fence
+        // Where a flaw left the block where it was, nothing of it is left.
+        let block = |first: u8, last: u8| {
+            let tokens = last.saturating_sub(first) + 1;
+            Block::new(first.into(), tokens.into())
         };
-        match settle(measure.into(), self.stored(), quorum(NODES)) {
-            Settled::Accepted => Settled::Accepted,
-            again if self.protocol.has(Flaw::BlockRaisedIntoItself) => again,
-            Settled::Raise(next) => Settled::Raise(next.max(u64::from(top) + 1)),
-        }
+        let proposal = match self.protocol.flaw {
+            Some(Flaw::BlockMeasuredByItsLast) => block(top, top),
+            Some(Flaw::BlockRaisedIntoItself) => block(fence, fence),
+            _ => block(fence, top),
+        };
+        settle(proposal, self.stored(), quorum(NODES))
     }
 
     fn raise(&mut self, first: u64) {
