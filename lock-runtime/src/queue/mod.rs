@@ -427,19 +427,8 @@ impl Drop for Turn {
 pub(crate) struct Handed(Option<Box<(Turn, Baton)>>);
 
 impl Handed {
-    fn into_inner(mut self) -> Option<(Turn, Baton)> {
+    pub(crate) fn into_inner(mut self) -> Option<(Turn, Baton)> {
         self.0.take().map(|handed| *handed)
-    }
-
-    /// With a fencing token of its own, for whoever wants one.
-    pub(crate) fn take(self, wants: Wants) -> Option<(Turn, Baton)> {
-        let (turn, mut baton) = self.into_inner()?;
-        baton.handovers += 1;
-        if wants.fenced && !baton.claim.take_next_token() {
-            drop(succession::give_back(turn, baton.claim));
-            return None;
-        }
-        Some((turn, baton))
     }
 }
 

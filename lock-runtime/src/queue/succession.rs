@@ -65,6 +65,14 @@ impl Baton {
             && (!wants.fenced || has_token())
     }
 
+    /// Takes it over, with a fencing token of one's own. False: while it was on its way its time was over.
+    #[must_use]
+    pub(crate) fn take_over(&mut self, wants: Wants) -> bool {
+        let deadline = Instant::from_std(self.deadline);
+        self.handovers += 1;
+        deadline > self.claim.now() && (!wants.fenced || self.claim.take_next_token())
+    }
+
     fn may_go_on(&self, now: Instant) -> bool {
         let taken = self.claim.sent();
         self.handovers + 1 < MOST

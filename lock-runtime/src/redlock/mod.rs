@@ -94,8 +94,8 @@ impl Fences {
         if tokens == 0 {
             return None;
         }
-        let first = fence::proposal((self.clock)(), self.seen.load(Ordering::Relaxed));
-        let block = Block::new(first, tokens);
+        let seen = self.seen.load(Ordering::Relaxed);
+        let block = fence::proposal((self.clock)(), seen, tokens);
         self.note(block.last());
         Some(block)
     }

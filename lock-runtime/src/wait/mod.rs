@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::error::LockError;
 use crate::hold::{Held, Hold, Keepers, Terms};
 use crate::key::LockKey;
-use crate::queue::{Baton, Called, Joined, Queue, Turn, Until, Verdict, Wants};
+use crate::queue::{Baton, Called, Handed, Joined, Queue, Turn, Until, Verdict, Wants};
 use crate::redlock::Redlock;
 use contender::Contender;
 
@@ -94,13 +94,7 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
             let wants = order.terms.wants();
             match core.stand_in_line(key, wants, until).await {
                 Called::Turn(turn) => contend(core, order.terms, until, vec![turn]).await,
-                Called::HandedOver(handed) => match handed.take(wants) {
-                    Some(baton) => {
-                        core.redlock.counters.handed_over.add();
-                        Ok(core.hold(order.terms, [baton]))
-                    }
-                    None => Err(None),
-                },
+                Called::HandedOver(handed) => take_over(core, order.terms, until, handed).await,
                 Called::Refused(verdict) => Err(Some(verdict)),
             }
         }
@@ -118,6 +112,24 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
         }
         error
     })
+}
+
+/// Holds what was handed over; or contends for it, if that was too late.
+async fn take_over(
+    core: &Arc<Core>,
+    terms: Terms,
+    until: Until,
+    handed: Handed,
+) -> Result<Held, Option<Verdict>> {
+    let Some((turn, mut baton)) = handed.into_inner() else {
+        return Err(None);
+    };
+    if baton.take_over(terms.wants()) {
+        core.redlock.counters.handed_over.add();
+        return Ok(core.hold(terms, [(turn, baton)]));
+    }
+    drop(baton);
+    contend(core, terms, until, vec![turn]).await
 }
 
 /// Contends for the locks on the executor. No verdict: it cannot be done there.

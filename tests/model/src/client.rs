@@ -78,7 +78,7 @@ impl<const C: usize> Step<'_, C> {
         me.floor = floor;
         if let Some(clock) = clock {
             let now = UNIX_EPOCH + Duration::from_micros(clock.into());
-            let first = narrow(proposal(now, me.seen.into()));
+            let first = narrow(proposal(now, me.seen.into(), 1).token());
             self.propose(first);
         }
         self.send(Kind::Acquire, |_| true);
