@@ -39,8 +39,13 @@ impl<T> Replies<T> {
     }
 
     pub(super) fn add(&mut self, others: Self) {
-        self.pending.extend(others.pending);
-        self.alarm = None;
+        if self.is_empty() {
+            // With its alarm, which need not be set again.
+            *self = others;
+        } else {
+            self.pending.extend(others.pending);
+            self.alarm = None;
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
