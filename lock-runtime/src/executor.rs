@@ -50,8 +50,9 @@ impl Executor {
             return;
         }
         match self.own.get_or_try_init(OwnThread::start) {
+            // Boxed, as a runtime moves what it runs several times, and these are large.
             Ok(own) => {
-                own.runtime.spawn(work);
+                own.runtime.spawn(Box::pin(work));
             }
             // Dropping the work tells whoever waits for it; what it had taken ends with its TTL.
             Err(error) => tracing::error!(%error, "no thread for the lock manager"),
