@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -136,10 +136,9 @@ impl Link {
     /// Sends a command and waits for the answer. The first poll hands it to the connection, in order.
     pub(super) async fn send(&self, command: &Cmd, limit: &Limit) -> Result<Value, NodeError> {
         let mut connection = self.connection.clone();
-        let answer = self
-            .answered(connection.send_packed_command(command), limit)
-            .await?;
-        answer
+        let answer = pin!(connection.send_packed_command(command));
+        self.answered(answer, limit)
+            .await?
             .extract_error()
             .map_err(|error| NodeError::Failed(words(&error)))
     }
@@ -152,7 +151,8 @@ impl Link {
     ) -> Result<Vec<Value>, NodeError> {
         let mut connection = self.connection.clone();
         let count = commands.len();
-        self.answered(connection.send_packed_commands(commands, 0, count), limit)
+        let answers = pin!(connection.send_packed_commands(commands, 0, count));
+        self.answered(answers, limit)
             .await?
             .into_iter()
             .map(|answer| {
@@ -163,12 +163,12 @@ impl Link {
             .collect()
     }
 
+    /// The answer is pinned by whoever waits for it: it is large, and would have a place here too, and be moved there.
     pub(super) async fn answered<T>(
         &self,
-        answer: impl Future<Output = Result<T, RedisError>>,
+        mut answer: Pin<&mut impl Future<Output = Result<T, RedisError>>>,
         limit: &Limit,
     ) -> Result<T, NodeError> {
-        let mut answer = pin!(answer);
         let answer = poll_fn(|context| match answer.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending if limit.is_over() => Poll::Ready(None),

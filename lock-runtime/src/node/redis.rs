@@ -4,6 +4,7 @@
 //! TTL in milliseconds; so services in other languages can share a lock.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -71,8 +72,9 @@ impl Node for RedisNode {
             let still = || ask.commit(position);
             let answer = if let Some(fence) = &ask.fence {
                 let with = |name: &str, script: &str| acquire_fenced(name, script, &ask, fence);
-                let call = ACQUIRE_FENCED.call(&link, limit, &ask.command, with, still);
-                call.await?
+                ACQUIRE_FENCED
+                    .call(&link, limit, &ask.command, with, still)
+                    .await?
             } else if link.set_nx_get {
                 let command = ask.command.get_or_init(|| set_nx_get(&ask));
                 link.send(command, limit).await?
@@ -102,8 +104,9 @@ impl Node for RedisNode {
             }
             let with = |name: &str, script: &str| extend(name, script, &extension);
             let still = || extension.commit(position);
-            let call = EXTEND.call(&link, limit, &extension.command, with, still);
-            let answer = call.await?;
+            let answer = EXTEND
+                .call(&link, limit, &extension.command, with, still)
+                .await?;
             link.votes()?;
             match answer {
                 Value::Int(1) => Ok(Acquired::Granted(0)),
@@ -117,8 +120,10 @@ impl Node for RedisNode {
         Box::pin(async move {
             let link = self.slot(&raise.key).trusted(&raise.limit).await?;
             let with = |name: &str, script: &str| raise_fence(name, script, &raise);
-            let call = RAISE.call(&link, &raise.limit, &raise.command, with, || true);
-            match call.await? {
+            let answer = RAISE
+                .call(&link, &raise.limit, &raise.command, with, || true)
+                .await?;
+            match answer {
                 Value::Int(-1) => Err("the lock is not ours there".into()),
                 Value::Int(stored) => {
                     u64::try_from(stored).map_err(|_| "unexpected fencing token".into())
@@ -146,8 +151,8 @@ impl Node for RedisNode {
                 Some(_) => (&RELEASE, &give_back.command),
             };
             let with = |name: &str, script: &str| release(name, script, &give_back, aloud);
-            let call = script.call(&link, limit, command, with, || true);
-            match call.await? {
+            let answer = script.call(&link, limit, command, with, || true).await?;
+            match answer {
                 Value::Int(0) => Ok(Released::NotOurs),
                 Value::Int(-1) => {
                     link.publish_no_more(&self.target.name);
@@ -194,7 +199,7 @@ impl Node for RedisNode {
             let link = slot.trusted(&limit).await?;
             link.hears.as_ref().map_err(|reason| unheard(reason))?;
             let mut listener = slot.listening.join(&sibling::channel(&key).into());
-            let subscribed = async { Ok(listener.subscribed().await) };
+            let subscribed = pin!(async { Ok(listener.subscribed().await) });
             let answer = link.answered(subscribed, &limit).await?;
             answer.map_err(|reason| unheard(&reason))?;
             Ok(listener)
