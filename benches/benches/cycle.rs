@@ -1,5 +1,5 @@
-//! An uncontended acquire and release on five servers, against the same commands sent raw over the client's multiplexed
-//! connections to the same servers in the same run.
+//! An uncontended acquire and release on five servers and on one, against the same commands sent raw over the client's
+//! multiplexed connections to the same servers in the same run; and the same with a fencing token.
 //!
 //! `cargo bench --package lock-benches`
 
@@ -20,13 +20,13 @@ const ROUNDS: usize = 9;
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
 
-fn ours(locks: LockManager) -> Contender {
+fn ours(locks: LockManager, name: &'static str, fenced: bool) -> Contender {
     Contender {
-        name: "lock-runtime",
+        name,
         cycle: Arc::new(move |key| {
             let locks = locks.clone();
             Box::pin(async move {
-                let lease = locks.lock(key).ttl(TTL).acquire().await;
+                let lease = locks.lock(key).ttl(TTL).fenced(fenced).acquire().await;
                 lease.expect("free").release().await.expect("released");
             })
         }),
@@ -94,32 +94,38 @@ impl Raw {
     }
 }
 
-#[tokio::main]
-async fn main() {
-    let fleet = Fleet::start(NODES);
+async fn measure(fleet: &Fleet) {
+    let nodes = fleet.urls().len();
     let locks = fleet.builder().node_timeout(Duration::from_secs(5)).build();
     let locks = locks.expect("a manager");
     assert!(locks.ready().await, "the servers answer");
-    let raw = Raw::connect(&fleet).await;
+    let raw = Raw::connect(fleet).await;
     let contenders = [
-        raw.clone().contender("raw, waiting for all", NODES),
-        raw.contender("raw, at quorum (leaks keys)", NODES / 2 + 1),
-        ours(locks),
+        raw.clone().contender("raw, waiting for all", nodes),
+        raw.contender("raw, at quorum (leaks keys)", nodes / 2 + 1),
+        ours(locks.clone(), "lock-runtime", false),
+        ours(locks, "lock-runtime, fenced", true),
     ];
+    for (tasks, cycles) in [(1, 2_000), (64, 12_800)] {
+        let measured = side_by_side(&contenders, tasks, cycles, ROUNDS).await;
+        let title = format!("nodes: {nodes}, tasks: {tasks}");
+        println!("{}", table(&title, &contenders, &measured, 0));
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let fleet = Fleet::start(NODES);
     let version: String = fleet.servers()[0].command(&["INFO", "server"]);
     let version = version
         .lines()
         .find_map(|line| line.strip_prefix("redis_version:"));
     println!(
-        "{}; {NODES} × Redis {} without persistence on loopback; tokio multi-thread; medians of {ROUNDS} rounds\n",
+        "{}; Redis {} without persistence on loopback; tokio multi-thread; medians of {ROUNDS} rounds\n",
         machine(),
         version.unwrap_or("?"),
     );
-    for (tasks, cycles) in [(1, 2_000), (64, 12_800)] {
-        let measured = side_by_side(&contenders, tasks, cycles, ROUNDS).await;
-        println!(
-            "{}",
-            table(&format!("{tasks} tasks"), &contenders, &measured, 0)
-        );
-    }
+    measure(&fleet).await;
+    drop(fleet);
+    measure(&Fleet::start(1)).await;
 }
