@@ -199,9 +199,11 @@ impl Node for RedisNode {
             let link = slot.trusted(&limit).await?;
             link.hears.as_ref().map_err(|reason| unheard(reason))?;
             let mut listener = slot.listening.join(&sibling::channel(&key).into());
-            let subscribed = pin!(async { Ok(listener.subscribed().await) });
-            let answer = link.answered(subscribed, &limit).await?;
-            answer.map_err(|reason| unheard(&reason))?;
+            {
+                let subscribed = pin!(async { Ok(listener.subscribed().await) });
+                let answer = link.answered(subscribed, &limit).await?;
+                answer.map_err(|reason| unheard(&reason))?;
+            }
             Ok(listener)
         })
     }
