@@ -231,3 +231,50 @@ async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
         fleet.assert_nobody_listens().await;
     }
 }
+
+/// Somebody has the lock on all nodes but the one that is listened to. So each attempt has that one and gives it back; if it
+/// told of that, it would wake itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_failed_wakes_nobody() {
+    let fleet = Fleet::start(3);
+    let waiters = [patient(&fleet).await, patient(&fleet).await];
+    set_everywhere(&fleet, "k", "60000");
+    let mut waiting = JoinSet::new();
+    for locks in &waiters {
+        waiting.spawn(locks.lock("k").ttl(TTL).wait_forever().acquire());
+    }
+    eventually(DEADLINE, "they listen", || {
+        let listeners = fleet.servers().iter().map(|server| {
+            let counts: (String, u64) = server.command(&["PUBSUB", "NUMSUB", "{k}:released"]);
+            counts.1
+        });
+        listeners.sum::<u64>() == 2
+    })
+    .await;
+    let first = fleet.servers().iter().find(|server| {
+        let channels: Vec<String> = server.command(&["PUBSUB", "CHANNELS", "*"]);
+        !channels.is_empty()
+    });
+    let first = first.expect("they listen");
+    first.reset_command_stats();
+    let _: u64 = first.command(&["DEL", "k"]);
+    eventually(DEADLINE, "each asks a few times", || {
+        first
+            .command_stats()
+            .get("set")
+            .is_some_and(|asked| *asked >= 20)
+    })
+    .await;
+    assert_eq!(first.command_stats().get("publish"), None);
+
+    // Of what one of them has had, the other is told.
+    for server in fleet.servers() {
+        let _: u64 = server.command(&["DEL", "k"]);
+    }
+    let one = waiting.join_next().await.expect("a waiter");
+    let one = one.expect("no panic").expect("deleted");
+    one.release().await.expect("released");
+    let other = waiting.join_next().await.expect("a waiter");
+    drop(other.expect("no panic").expect("released"));
+    assert!(first.command_stats()["publish"] > 0);
+}

@@ -144,7 +144,11 @@ impl Node for MemoryNode {
 
     fn release_now(&self, give_back: &Return) -> Option<Released> {
         let Return {
-            key, token, keep, ..
+            key,
+            token,
+            keep,
+            aloud,
+            ..
         } = give_back;
         let mut state = self.state();
         if state.locks.get(key) != Some(token) {
@@ -155,6 +159,9 @@ impl Node for MemoryNode {
         }
         state.locks.remove(key);
         drop(state);
+        if !aloud {
+            return Some(Released::Done { told: 0 });
+        }
         // Who has the lock does not listen for it, so all of them are others.
         let told = self.listening.tell(key);
         Some(Released::Done { told })
@@ -259,6 +266,7 @@ mod tests {
             key: Arc::clone(&ask.key),
             token,
             keep,
+            aloud: keep.is_none(),
             again: false,
             limit: ask.limit.clone(),
             command: OnceLock::new(),

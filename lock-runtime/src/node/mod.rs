@@ -171,6 +171,8 @@ pub(crate) struct Return {
     pub(crate) token: Token,
     /// The lock lives on for so long.
     pub(crate) keep: Option<Duration>,
+    /// Whoever waits for the lock is told. Not where nothing that he waits for has ended.
+    pub(crate) aloud: bool,
     /// It was sent before and not confirmed. Over a connection that owes answers it need not be sent again: what was sent
     /// first is executed first, or never.
     pub(crate) again: bool,

@@ -142,13 +142,13 @@ impl Node for RedisNode {
             } else {
                 slot.any(limit).await?
             };
-            // What lives on is not free yet, so nobody is told.
-            let aloud = give_back.keep.is_none() && link.publishes();
+            let aloud = give_back.aloud && link.publishes();
+            let script = if aloud { &RELEASE_ALOUD } else { &RELEASE };
             let own = OnceLock::new();
-            let (script, command) = match give_back.keep {
-                None if aloud => (&RELEASE_ALOUD, &give_back.command),
-                None => (&RELEASE, &own),
-                Some(_) => (&RELEASE, &give_back.command),
+            let command = if aloud == give_back.aloud {
+                &give_back.command
+            } else {
+                &own
             };
             let with = |name: &str, script: &str| release(name, script, &give_back, aloud);
             let answer = script.call(&link, limit, command, with, || true).await?;

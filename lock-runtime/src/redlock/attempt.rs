@@ -169,6 +169,7 @@ impl Attempt {
                     .deadline()
                     .is_some_and(|end| Instant::now() < end);
                 let result = if in_time {
+                    self.claim.was_granted = true;
                     Ok(self.claim)
                 } else {
                     Err(self.claim.outlived())

@@ -43,6 +43,9 @@ pub(crate) struct Claim {
     pub(crate) fence: Option<Block>,
     /// A release before this moment leaves the lock in place until then.
     pub(crate) keep_until: Option<Instant>,
+    /// It was ours, so others may wait for its end. Nobody waits for that of an attempt that failed, except whoever would be
+    /// woken by each to make the next.
+    pub(super) was_granted: bool,
     /// What is to be done when the nodes have been told.
     afterwards: Option<Afterwards>,
     given_back: bool,
@@ -77,6 +80,7 @@ impl Claim {
             ledger: Arc::default(),
             fence: None,
             keep_until: None,
+            was_granted: false,
             afterwards: None,
             given_back: false,
         })
@@ -183,6 +187,7 @@ impl Claim {
             token: self.token,
             ttl: self.ttl,
             keep_until: self.keep_until,
+            aloud: self.was_granted,
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             afterwards: self.afterwards.take(),
             report,
@@ -281,6 +286,7 @@ struct Release {
     token: Token,
     ttl: Duration,
     keep_until: Option<Instant>,
+    aloud: bool,
     confirmation: Confirmation,
     afterwards: Option<Afterwards>,
     report: Option<oneshot::Sender<Confirmation>>,
@@ -300,10 +306,13 @@ impl Release {
     }
 
     fn give_back(&self, again: bool) -> Return {
+        let keep = self.keep();
         Return {
             key: Arc::clone(&self.wire),
             token: self.token,
-            keep: self.keep(),
+            keep,
+            // What lives on is not free yet.
+            aloud: self.aloud && keep.is_none(),
             again,
             limit: self.redlock.limit(),
             command: OnceLock::new(),

@@ -244,14 +244,15 @@ impl Server {
                     key: Arc::clone(&give_back.key),
                     token: self.releases_for(scenario, give_back),
                     keep: give_back.keep.map(lasts).filter(|keep| !keep.is_zero()),
+                    aloud: give_back.aloud,
                     again: give_back.again,
                     limit: now(),
                     command: OnceLock::new(),
                 };
-                let (key, kept) = (Arc::clone(&give_back.key), give_back.keep.is_some());
+                let (key, aloud) = (Arc::clone(&give_back.key), give_back.aloud);
                 let mut released = answered(memory.release(Arc::new(give_back)))?;
                 if let Released::Done { told } = &mut released
-                    && !kept
+                    && aloud
                 {
                     let others = self.subscribers_of(&key);
                     let others = others.filter(|(subscriber, _)| *subscriber != client);
