@@ -2,6 +2,7 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -23,6 +24,8 @@ pub(crate) struct Listener {
 pub(super) struct News {
     /// How often something happened.
     pub(super) count: u64,
+    /// For how long whoever released the lock last had waited for it.
+    pub(super) waited: Duration,
     pub(super) standing: Standing,
 }
 
@@ -56,11 +59,16 @@ impl Listener {
     /// Waits until it is worth looking again: the lock was released on the node since the last call (or since `listen`
     /// answered), or the connection broke or was made again, so that a release may have been missed. Cancel-safe. Several
     /// wakes may be one.
-    pub(crate) async fn heard(&mut self) {
+    ///
+    /// For how long whoever released it had waited for it, as far as is known.
+    pub(crate) async fn heard(&mut self) -> Duration {
         let known = self.heard;
         let news = self.news.wait_for(|news| news.count != known).await;
-        match news.map(|news| news.count) {
-            Ok(count) => self.heard = count,
+        match news.map(|news| (news.count, news.waited)) {
+            Ok((count, waited)) => {
+                self.heard = count;
+                waited
+            }
             // The channel is kept for as long as somebody listens to it.
             Err(_) => pending().await,
         }

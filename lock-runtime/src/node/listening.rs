@@ -126,8 +126,8 @@ impl Listening {
         state.channels.insert(name, channel);
     }
 
-    /// Wakes who listens to the channel. Answers how many do.
-    pub(crate) fn tell(&self, name: &str) -> u64 {
+    /// Wakes who listens to the channel: somebody had the lock who had waited for it so long. Answers how many listen.
+    pub(crate) fn tell(&self, name: &str, waited: Duration) -> u64 {
         let state = self.state();
         let Some(channel) = state.channels.get(name) else {
             return 0;
@@ -135,7 +135,7 @@ impl Listening {
         let (listeners, news) = (channel.listeners, Arc::clone(&channel.news));
         // A task that is woken may be dropped instead, and its listener with it.
         drop(state);
-        wake(&news);
+        wake(&news, waited);
         listeners
     }
 
@@ -145,7 +145,12 @@ impl Listening {
             && let Some(Value::BulkString(name)) = push.data.first()
             && let Ok(name) = std::str::from_utf8(name)
         {
-            self.tell(name);
+            let millis = match push.data.get(1) {
+                Some(Value::BulkString(millis)) => std::str::from_utf8(millis).ok(),
+                _ => None,
+            };
+            let millis = millis.and_then(|millis| millis.parse().ok());
+            self.tell(name, Duration::from_millis(millis.unwrap_or(0)));
         }
     }
 
@@ -302,13 +307,16 @@ enum Told {
 
 type Wake = Arc<watch::Sender<News>>;
 
-fn wake(news: &watch::Sender<News>) {
-    news.send_modify(|news| news.count = news.count.wrapping_add(1));
+fn wake(news: &watch::Sender<News>, waited: Duration) {
+    news.send_modify(|news| {
+        news.count = news.count.wrapping_add(1);
+        news.waited = waited;
+    });
 }
 
 fn wake_all(news: &[Wake]) {
     for news in news {
-        wake(news);
+        wake(news, Duration::ZERO);
     }
 }
 

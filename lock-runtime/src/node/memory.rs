@@ -159,11 +159,11 @@ impl Node for MemoryNode {
         }
         state.locks.remove(key);
         drop(state);
-        if !aloud {
+        let Some(waited) = *aloud else {
             return Some(Released::Done { told: 0 });
-        }
+        };
         // Who has the lock does not listen for it, so all of them are others.
-        let told = self.listening.tell(key);
+        let told = self.listening.tell(key, waited);
         Some(Released::Done { told })
     }
 
@@ -266,7 +266,7 @@ mod tests {
             key: Arc::clone(&ask.key),
             token,
             keep,
-            aloud: keep.is_none(),
+            aloud: keep.is_none().then_some(Duration::ZERO),
             again: false,
             limit: ask.limit.clone(),
             command: OnceLock::new(),
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(release(&mine, None), Some(Released::Done { told: 2 }));
         assert_eq!(release(&mine, None), Some(Released::NotOurs));
         for listener in &mut listeners {
-            assert_eq!(listener.heard().now_or_never(), Some(()));
+            assert_eq!(listener.heard().now_or_never(), Some(Duration::ZERO));
             assert_eq!(listener.heard().now_or_never(), None, "once");
         }
         assert_eq!(elsewhere.heard().now_or_never(), None);
@@ -366,7 +366,7 @@ mod tests {
             assert_eq!(take(&node, &mine).await, Ok(Acquired::Granted(0)));
             assert_eq!(release(&mine, None), Some(Released::Done { told: 1 }));
         }
-        assert_eq!(stays.heard().now_or_never(), Some(()));
+        assert_eq!(stays.heard().now_or_never(), Some(Duration::ZERO));
         assert_eq!(stays.heard().now_or_never(), None, "several are one");
 
         drop((stays, elsewhere));

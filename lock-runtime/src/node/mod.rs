@@ -171,8 +171,9 @@ pub(crate) struct Return {
     pub(crate) token: Token,
     /// The lock lives on for so long.
     pub(crate) keep: Option<Duration>,
-    /// Whoever waits for the lock is told. Not where nothing that he waits for has ended.
-    pub(crate) aloud: bool,
+    /// Whoever waits for the lock is told of it, and for how long its holder had waited. Not where nothing that he waits for
+    /// has ended.
+    pub(crate) aloud: Option<Duration>,
     /// It was sent before and not confirmed. Over a connection that owes answers it need not be sent again: what was sent
     /// first is executed first, or never.
     pub(crate) again: bool,

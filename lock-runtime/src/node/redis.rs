@@ -142,8 +142,12 @@ impl Node for RedisNode {
             } else {
                 slot.any(limit).await?
             };
-            let aloud = give_back.aloud && link.publishes();
-            let script = if aloud { &RELEASE_ALOUD } else { &RELEASE };
+            let aloud = give_back.aloud.filter(|_| link.publishes());
+            let script = if aloud.is_some() {
+                &RELEASE_ALOUD
+            } else {
+                &RELEASE
+            };
             let own = OnceLock::new();
             let command = if aloud == give_back.aloud {
                 &give_back.command
@@ -278,12 +282,13 @@ fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
     command
 }
 
-fn release(name: &str, script: &str, give_back: &Return, aloud: bool) -> Cmd {
+fn release(name: &str, script: &str, give_back: &Return, aloud: Option<Duration>) -> Cmd {
     let mut command = command(name, &give_back.key);
     command.arg(script).arg(1).arg(&*give_back.key);
     command.arg(give_back.token.as_bytes());
-    if aloud {
-        command.arg(sibling::channel(&give_back.key));
+    if let Some(waited) = aloud {
+        let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        command.arg(sibling::channel(&give_back.key)).arg(millis);
     } else {
         command.arg(give_back.keep.map_or(0, whole_millis));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::deadlines::Entry;
 use super::{Called, Holder, Verdict, Wants};
@@ -22,6 +23,8 @@ pub(super) struct Line {
     verdict: Option<(Number, Verdict)>,
     /// Other processes want it too.
     pub(super) is_contended: bool,
+    /// Since when it has been asked for without success.
+    pub(super) contends_since: Option<Instant>,
     /// Where whoever has the turn waits, if he does.
     pressed: Option<Arc<Notify>>,
 }

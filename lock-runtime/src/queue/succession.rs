@@ -30,7 +30,8 @@ pub(crate) fn tokens(ttl: Duration, next: Option<Wants>) -> u64 {
 }
 
 /// For how long the tasks of this process let those of others go first that were told of a release.
-const STAND_BACK: Duration = Duration::from_millis(3);
+/// They may leave the lock to one another for most of it first.
+const STAND_BACK: Duration = Duration::from_millis(12);
 
 /// A lock that is held, and may be handed over: its claim, and until when it may be believed.
 #[derive(Debug)]

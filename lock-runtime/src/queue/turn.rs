@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::line::{Line, Number};
 use super::{Baton, Called, Holder, Queue, Verdict, Wants, succession};
@@ -70,6 +71,12 @@ impl Turn {
         self.with_line(|line| line.is_contended = is_contended);
     }
 
+    /// Since when somebody of this line has contended with other processes, who may be gone.
+    pub(crate) fn contends_since(&self, now: Instant) -> Instant {
+        let since = self.with_line(|line| Some(*line.contends_since.get_or_insert(now)));
+        since.unwrap_or(now)
+    }
+
     /// How many stand in line.
     pub(crate) fn followers(&self) -> usize {
         self.with_line(|line| line.len())
@@ -84,6 +91,7 @@ impl Turn {
     pub(crate) fn held_by(&self, holder: Weak<dyn Holder>, left: Duration) {
         let told = self.with_line(|line| {
             line.set_holder(Some(holder));
+            line.contends_since = None;
             line.take_overdue(Number::MAX)
         });
         for waiter in told {

@@ -46,6 +46,8 @@ pub(crate) struct Claim {
     /// It was ours, so others may wait for its end. Nobody waits for that of an attempt that failed, except whoever would be
     /// woken by each to make the next.
     pub(super) was_granted: bool,
+    /// For how long it had been waited for.
+    pub(crate) waited: Duration,
     /// What is to be done when the nodes have been told.
     afterwards: Option<Afterwards>,
     given_back: bool,
@@ -81,6 +83,7 @@ impl Claim {
             fence: None,
             keep_until: None,
             was_granted: false,
+            waited: Duration::ZERO,
             afterwards: None,
             given_back: false,
         })
@@ -187,7 +190,7 @@ impl Claim {
             token: self.token,
             ttl: self.ttl,
             keep_until: self.keep_until,
-            aloud: self.was_granted,
+            aloud: self.was_granted.then_some(self.waited),
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             afterwards: self.afterwards.take(),
             report,
@@ -286,7 +289,7 @@ struct Release {
     token: Token,
     ttl: Duration,
     keep_until: Option<Instant>,
-    aloud: bool,
+    aloud: Option<Duration>,
     confirmation: Confirmation,
     afterwards: Option<Afterwards>,
     report: Option<oneshot::Sender<Confirmation>>,
@@ -312,7 +315,7 @@ impl Release {
             token: self.token,
             keep,
             // What lives on is not free yet.
-            aloud: self.aloud && keep.is_none(),
+            aloud: self.aloud.filter(|_| keep.is_none()),
             again,
             limit: self.redlock.limit(),
             command: OnceLock::new(),

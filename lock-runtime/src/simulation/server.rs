@@ -249,7 +249,7 @@ impl Server {
                     limit: now(),
                     command: OnceLock::new(),
                 };
-                let (key, aloud) = (Arc::clone(&give_back.key), give_back.aloud);
+                let (key, aloud) = (Arc::clone(&give_back.key), give_back.aloud.is_some());
                 let mut released = answered(memory.release(Arc::new(give_back)))?;
                 if let Released::Done { told } = &mut released
                     && aloud

@@ -1,6 +1,7 @@
 //! Runs a world from its seed to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::client::Client;
 use super::network::{Event, Shared};
@@ -131,7 +132,7 @@ impl World {
                         .note(at, client, node, "hears of a release", 0, 0);
                     let listening = network.listening(client, node);
                     drop(network);
-                    listening.tell(&key);
+                    listening.tell(&key, Duration::ZERO);
                 }
             }
             Event::Resume { client } => {

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Core;
-use super::news::News;
+use super::news::{News, leave_to_others};
 use super::taking::{Manner, take_all};
 use crate::hold::{Held, Terms};
 use crate::key::LockKey;
@@ -28,6 +28,8 @@ pub(super) struct Contender {
     until: Until,
     answer: oneshot::Sender<Result<Held, Verdict>>,
     news: News,
+    /// Since when this process has contended for them.
+    since: Instant,
 }
 
 /// All the locks, and what is left to be done for them.
@@ -50,6 +52,7 @@ impl Contender {
             until,
             answer,
             news: News::none(),
+            since: Instant::now(),
         }
     }
 
@@ -58,7 +61,11 @@ impl Contender {
         // That he has gone meanwhile is no trouble: the locks go on, or back, and he need not be told why he has none.
         match self.contend(turns).await {
             Ok(taken) => {
-                let batons = taken.claims.into_iter().map(Baton::fresh);
+                let waited = self.since.elapsed();
+                let batons = taken.claims.into_iter().map(|mut claim| {
+                    claim.waited = waited;
+                    Baton::fresh(claim)
+                });
                 let held = self
                     .core
                     .hold(self.terms, taken.turns.into_iter().zip(batons));
@@ -73,6 +80,9 @@ impl Contender {
 
     async fn contend(&mut self, mut turns: Vec<Turn>) -> Result<Taken, Verdict> {
         let mut contended = turns.iter().any(Turn::is_contended);
+        if let [turn] = &*turns {
+            self.since = turn.contends_since(self.since);
+        }
         while !self.is_over() {
             if turns.is_empty() {
                 turns = self.all_turns().await?;
@@ -218,7 +228,7 @@ impl Contender {
     async fn pause(&mut self, pressed: &Notify) -> bool {
         let again = self.news.again();
         let again = self.deadline().map_or(again, |end| again.min(end));
-        let was_heard = {
+        let heard = {
             let time = pin!(sleep_until(again));
             let heard = pin!(self.news.heard());
             let pressed = pin!(pressed.notified());
@@ -226,15 +236,18 @@ impl Contender {
             let refused = pin!(self.core.redlock.census.refused());
             let end = select(gone, refused);
             let sooner = select(pressed, end);
-            matches!(
-                select(heard, select(time, sooner)).await,
-                Either::Left(((), _))
-            )
+            match select(heard, select(time, sooner)).await {
+                Either::Left((waited, _)) => Some(waited),
+                Either::Right(_) => None,
+            }
         };
-        if was_heard {
-            sleep(self.news.leave_to_others()).await;
+        if let Some(holder_waited) = heard {
+            let behind = leave_to_others(self.since.elapsed(), holder_waited);
+            if !behind.is_zero() {
+                sleep(behind).await;
+            }
         }
-        was_heard
+        heard.is_some()
     }
 
     /// Gets the turns for several locks. Whoever has some of them and cannot have another in a moment gives back what he has,

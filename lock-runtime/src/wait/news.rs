@@ -20,8 +20,8 @@ const DEAF_POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::fro
 /// The same where somebody does.
 const POLL: (Duration, Duration) = (Duration::from_millis(125), Duration::from_millis(250));
 
-/// All who wait hear of a release at once. Whoever has just come leaves up to this to those who have lost such a race before.
-const FIRST_COME: Duration = Duration::from_millis(1);
+/// All who wait hear of a release at once. Whoever has come last leaves them so many milliseconds to be first.
+const HEAD_START: u32 = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -32,8 +32,6 @@ pub(super) struct News {
     deaf_polls: Backoff,
     /// It was free when it was looked at last.
     is_free: bool,
-    /// How many releases were heard of, without the lock being had.
-    races: u32,
 }
 
 /// Who tells.
@@ -52,7 +50,6 @@ impl News {
             expires: None,
             deaf_polls: Backoff::new(least, most),
             is_free: false,
-            races: 0,
         }
     }
 
@@ -104,18 +101,42 @@ impl News {
         }
     }
 
-    /// Waits for a release.
-    pub(super) async fn heard(&mut self) {
+    /// Waits for a release. For how long its holder had waited.
+    pub(super) async fn heard(&mut self) -> Duration {
         match &mut self.source {
             Some(source) => source.listener.heard().await,
             None => pending().await,
         }
     }
+}
 
-    /// How long to leave a lock that was released to others.
-    pub(super) fn leave_to_others(&mut self) -> Duration {
-        let most = FIRST_COME / 2_u32.saturating_pow(self.races.min(16));
-        self.races = self.races.saturating_add(1);
-        between(Duration::ZERO, most)
+/// How long to leave a lock to others that was released, by somebody who had waited for it. Nobody knows how many wait: but
+/// who has waited for as long as that one is as likely as not the first of them, and who has waited for a part of it is not.
+pub(super) fn leave_to_others(waited: Duration, holder_waited: Duration) -> Duration {
+    let behind = holder_waited.saturating_sub(waited);
+    let share = behind.as_millis() * u128::from(HEAD_START) / holder_waited.as_millis().max(1);
+    Duration::from_millis(u64::try_from(share).unwrap_or(u64::from(HEAD_START)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_waited_longest_goes_first() {
+        let leave = |waited, holder_waited| {
+            let millis = Duration::from_millis;
+            leave_to_others(millis(waited), millis(holder_waited)).as_millis()
+        };
+        assert_eq!(leave(0, 0), 0);
+        assert_eq!(leave(150, 150), 0);
+        assert_eq!(leave(9_000, 150), 0);
+        assert_eq!(
+            [140, 100, 50, 0].map(|waited| leave(waited, 150)),
+            [0, 2, 5, 8]
+        );
+        assert_eq!([9, 6, 3].map(|waited| leave(waited, 12)), [2, 4, 6]);
+        let most = leave_to_others(Duration::ZERO, Duration::MAX);
+        assert!(most <= Duration::from_millis(8), "{most:?}");
     }
 }

@@ -245,6 +245,31 @@ fn what_fails_otherwise_is_tried_again() {
     assert!(listening.is_empty());
 }
 
+/// Anybody who may publish can say anything.
+#[test]
+fn what_is_published_says_for_how_long_the_holder_had_waited() {
+    let listening = Arc::new(Listening::default());
+    let mut listener = listening.confirmed(NAME);
+    hears(&mut listener);
+    for (said, understood) in [
+        ("0", 0),
+        ("1250", 1_250),
+        ("", 0),
+        ("-3", 0),
+        ("12 ms", 0),
+        ("18446744073709551615", u64::MAX),
+        ("99999999999999999999999", 0),
+    ] {
+        let data = [NAME, said].map(|text| Value::BulkString(text.into()));
+        listening.hear(&PushInfo {
+            kind: PushKind::Message,
+            data: data.into(),
+        });
+        let heard = listener.heard().now_or_never();
+        assert_eq!(heard, Some(Duration::from_millis(understood)), "{said}");
+    }
+}
+
 #[test]
 fn what_is_published_wakes_who_listens_there_and_nobody_else() {
     let push = |kind, name: &str| PushInfo {

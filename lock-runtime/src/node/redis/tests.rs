@@ -191,7 +191,7 @@ async fn release(node: &Arc<RedisNode>, keep: Option<Duration>) -> Result<Releas
         key: KEY.into(),
         token: Token::fresh().expect("random"),
         keep,
-        aloud: keep.is_none(),
+        aloud: keep.is_none().then_some(Duration::from_millis(70)),
         again: false,
         limit: limit(),
         command: OnceLock::new(),
