@@ -49,7 +49,7 @@ async fn rivalry(processes: usize, tasks: usize) {
     }
     let recorder = Recorder::new();
     let began = Instant::now();
-    let until = began + Duration::from_secs(8);
+    let until = began + Duration::from_secs(4);
     let mut work = JoinSet::new();
     for (process, locks) in managers.iter().enumerate() {
         for task in 0..tasks {

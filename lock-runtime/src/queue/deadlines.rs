@@ -63,6 +63,15 @@ impl Deadlines {
         clerk
     }
 
+    /// For somebody who stood there before, while the task looks.
+    pub(super) fn add_again(&mut self, number: Number, entry: Option<Entry>, key: &LockKey) {
+        if let Some(entry) = entry
+            && let Some(agenda) = self.0.get_mut(&entry.site)
+        {
+            agenda.due.insert((entry.at, number), key.clone());
+        }
+    }
+
     pub(super) fn remove(&mut self, number: Number, entry: Option<Entry>) {
         if let Some(entry) = entry
             && let Some(agenda) = self.0.get_mut(&entry.site)
@@ -75,24 +84,29 @@ impl Deadlines {
         self.0.clear();
     }
 
-    /// What is due by then, and when to look again. `None`: nothing is left, and the task ends.
-    fn take_due(&mut self, site: Site, now: Instant) -> (Due, Option<Instant>) {
+    /// What is due by then.
+    fn take_due(&mut self, site: Site, now: Instant) -> Due {
         let Some(agenda) = self.0.get_mut(&site) else {
-            return (Due::new(), None);
+            return Due::new();
         };
         let later = agenda.due.split_off(&(now, Number::MAX));
-        let due = std::mem::replace(&mut agenda.due, later);
+        std::mem::replace(&mut agenda.due, later)
+    }
+
+    /// When to look again. `None`: nothing is left, and the task ends.
+    fn look_again(&mut self, site: Site, now: Instant) -> Option<Instant> {
+        let agenda = self.0.get_mut(&site)?;
         let Some(((next, _), _)) = agenda.due.first_key_value() else {
             self.0.remove(&site);
-            return (due, None);
+            return None;
         };
         agenda.looks = now.checked_add(NAP).map_or(*next, |nap| nap.min(*next));
-        (due, Some(agenda.looks))
+        Some(agenda.looks)
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.values().all(|agenda| agenda.due.is_empty())
     }
 
     /// What this clerk, and not one after him, was to look after.
@@ -140,9 +154,9 @@ impl Work {
     fn look(&self) -> Option<Instant> {
         let queue = self.queue.upgrade()?;
         let now = tokio::time::Instant::now().into_std();
-        let (due, next) = queue.lines().deadlines.take_due(self.clerk.site, now);
-        queue.expire(due);
-        next
+        let due = queue.lines().deadlines.take_due(self.clerk.site, now);
+        queue.expire(due, now);
+        queue.lines().deadlines.look_again(self.clerk.site, now)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
 
 use super::deadlines::Entry;
 use super::{Called, Holder, Verdict, Wants};
@@ -24,7 +24,7 @@ pub(super) struct Line {
     /// Other processes want it too.
     pub(super) is_contended: bool,
     /// Since when it has been asked for without success.
-    pub(super) contends_since: Option<Instant>,
+    pub(super) contends_since: Option<tokio::time::Instant>,
     /// Where whoever has the turn waits, if he does.
     pressed: Option<Arc<Notify>>,
 }
@@ -96,24 +96,29 @@ impl Line {
     }
 
     /// Whoever has no more time, and came before that number or has it.
-    pub(super) fn take_overdue(&mut self, by: Number) -> Vec<Waiter> {
+    pub(super) fn take_overdue(&mut self, by: Number) -> Vec<(Number, Waiter)> {
         if self.overdue == 0 {
             return Vec::new();
         }
         let overdue = self.waiting.range(..=by).filter(|(_, who)| who.overdue);
         let numbers: Vec<_> = overdue.map(|(number, _)| *number).collect();
-        let told = numbers.into_iter().filter_map(|number| self.remove(number));
-        told.collect()
+        let told = numbers.into_iter();
+        told.filter_map(|number| Some((number, self.remove(number)?)))
+            .collect()
     }
 
-    /// His time is over. What he can be told now; otherwise whoever has the turn is pressed to find out.
+    /// His time is over. What he can be told now; otherwise whoever has the turn is pressed to find out. Has he waited for
+    /// that in vain, he is told the `last` word.
     pub(super) fn expire(
         &mut self,
         number: Number,
         held_here: Option<Verdict>,
+        last: impl FnOnce() -> Verdict,
     ) -> Option<(Waiter, Verdict)> {
         let known = self.verdict.as_ref().filter(|(by, _)| number <= *by);
         let known = held_here.or_else(|| known.map(|(_, verdict)| verdict.clone()));
+        let in_vain = self.waiting.get(&number).is_some_and(|who| who.overdue);
+        let known = known.or_else(|| in_vain.then(last));
         if let Some(verdict) = known {
             return self.remove(number).map(|waiter| (waiter, verdict));
         }
@@ -131,6 +136,21 @@ impl Line {
         }
         if let Some(pressed) = &self.pressed {
             pressed.notify_one();
+        }
+    }
+
+    /// He is to be looked at again then.
+    pub(super) fn put_off(&mut self, number: Number, at: Instant) -> Option<Entry> {
+        let deadline = &mut self.waiting.get_mut(&number)?.deadline;
+        let site = deadline.as_ref()?.site;
+        *deadline = Some(Entry { at, site });
+        *deadline
+    }
+
+    /// Somebody else may have it by now.
+    pub(super) fn holder_changed(&mut self) {
+        if let Some((_, Verdict::Busy { retry_after, .. })) = &mut self.verdict {
+            *retry_after = None;
         }
     }
 

@@ -32,8 +32,13 @@ pub(crate) use turn::{Handed, Turn};
 pub(crate) use verdict::Verdict;
 
 /// The lines of a manager.
-#[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Lines>);
+#[derive(Debug)]
+pub(crate) struct Queue {
+    lines: Mutex<Lines>,
+    /// How long somebody whose time is over waits to be told what the nodes say. Whoever has the turn may be a future that
+    /// nobody polls.
+    grace: Duration,
+}
 
 #[derive(Debug, Default)]
 struct Lines {
@@ -90,6 +95,13 @@ pub(crate) enum Called {
 }
 
 impl Queue {
+    pub(crate) fn new(grace: Duration) -> Self {
+        Self {
+            lines: Mutex::default(),
+            grace,
+        }
+    }
+
     /// Gets in line for a lock.
     pub(crate) fn join(
         self: &Arc<Self>,
@@ -114,24 +126,28 @@ impl Queue {
             by_key.insert(key.clone(), Line::default());
             return Joined::Turn(Turn::new(self, key));
         };
-        let deadline = match until {
-            Until::FirstVerdict => Some(None),
-            Until::Deadline(at) if at <= executor.now() => Some(None),
-            Until::Deadline(at) => Some(Some(at)),
-            Until::Forever => None,
+        let now = executor.now();
+        let overdue = match until {
+            Until::FirstVerdict => true,
+            Until::Deadline(at) => at <= now,
+            Until::Forever => false,
         };
-        let overdue = deadline == Some(None);
         if overdue {
             holder = line.holder();
             if let Some(left) = holder.as_ref().and_then(|holder| holder.left()) {
-                return Joined::Refused(Verdict::held_here(key, left));
+                return Joined::Refused(Verdict::held_here(key, Some(left)));
             }
         }
         *last += 1;
         let number = *last;
         let (caller, place) = oneshot::channel();
         let site = executor.place();
-        let entry = deadline.flatten().map(|at| Entry { at, site });
+        let at = match until {
+            _ if overdue => now.checked_add(self.grace),
+            Until::Deadline(at) => Some(at),
+            Until::FirstVerdict | Until::Forever => None,
+        };
+        let entry = at.map(|at| Entry { at, site });
         line.push(number, Waiter::new(wants, caller, entry));
         if overdue {
             line.press(number);
@@ -176,7 +192,7 @@ impl Queue {
 
     /// Nothing above is left half done by a panic elsewhere.
     fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the first out of a line, if he fits.
@@ -236,21 +252,32 @@ impl Queue {
         }
     }
 
-    /// Their time is over: whoever can be told what is known is told, and for the others it is found out.
-    fn expire(&self, due: Due) {
+    /// Their time is over: whoever can be told what is known is told, and for the others it is found out, for a while.
+    fn expire(&self, due: Due, now: Instant) {
         let mut told = Vec::new();
         {
             // Dropped only after the lines are unlocked.
             let mut holders = Vec::new();
             let mut lines = self.lines();
+            let Lines {
+                by_key, deadlines, ..
+            } = &mut *lines;
             for ((_, number), key) in due {
-                if let Some(line) = lines.by_key.get_mut(&key) {
-                    let holder = line.holder();
-                    let left = holder.as_ref().and_then(|holder| holder.left());
-                    let here = left.map(|left| Verdict::held_here(&key, left));
-                    told.extend(line.expire(number, here));
-                    holders.extend(holder);
+                let Some(line) = by_key.get_mut(&key) else {
+                    continue;
+                };
+                let holder = line.holder();
+                let left = holder.as_ref().and_then(|holder| holder.left());
+                let here = left.map(|left| Verdict::held_here(&key, Some(left)));
+                let last = || Verdict::held_here(&key, None);
+                if let Some(answer) = line.expire(number, here, last) {
+                    told.push(answer);
+                } else {
+                    let at = now.checked_add(self.grace);
+                    let entry = at.and_then(|at| line.put_off(number, at));
+                    deadlines.add_again(number, entry, &key);
                 }
+                holders.extend(holder);
             }
             drop(lines);
         }

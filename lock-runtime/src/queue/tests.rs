@@ -15,6 +15,8 @@ const WANTS: Wants = Wants {
     alone: true,
 };
 
+const GRACE: Duration = Duration::from_secs(600);
+
 /// A queue, one of its keys, and where its deadlines are looked after.
 struct Site {
     queue: Arc<Queue>,
@@ -25,7 +27,7 @@ struct Site {
 impl Site {
     fn new() -> Self {
         Self {
-            queue: Arc::default(),
+            queue: Arc::new(Queue::new(GRACE)),
             key: "k".into(),
             executor: Executor::of_caller(),
         }
@@ -72,11 +74,11 @@ fn turn_of(place: &mut Place) -> Turn {
 }
 
 fn is_busy(called: Option<&Called>, within: Duration) -> bool {
-    matches!(called, Some(Called::Refused(Verdict::Busy { retry_after, .. })) if *retry_after == within)
+    matches!(called, Some(Called::Refused(Verdict::Busy { retry_after, .. })) if *retry_after == Some(within))
 }
 
 fn busy(seconds: u64) -> Verdict {
-    Verdict::held_here(&"k".into(), Duration::from_secs(seconds))
+    Verdict::held_here(&"k".into(), Some(Duration::from_secs(seconds)))
 }
 
 #[test]
@@ -277,6 +279,37 @@ async fn whoever_has_no_time_left_is_told_what_was_found_since_he_came() {
         called(&mut second).as_ref(),
         Duration::from_secs(8)
     ));
+}
+
+/// Whoever has the turn may be a future that nobody polls any more.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_ever_to_be_told() {
+    let site = Site::new();
+    let _turn = site.turn();
+    let began = site.executor.now();
+    let places = [
+        site.behind(Until::FirstVerdict),
+        site.behind(site.in_ms(5_000)),
+    ];
+    for (place, seconds) in places.into_iter().zip([0, 5]) {
+        let told = place.await;
+        assert!(
+            matches!(
+                told,
+                Called::Refused(Verdict::Busy {
+                    retry_after: None,
+                    ..
+                })
+            ),
+            "{told:?}"
+        );
+        let waited = site.executor.now() - began;
+        let wanted = GRACE + Duration::from_secs(seconds);
+        assert!(
+            waited >= wanted && waited < wanted + Duration::from_secs(1),
+            "{waited:?}"
+        );
+    }
 }
 
 /// The task that looks after deadlines runs where the first one came from. If that ends, nobody waits for ever.

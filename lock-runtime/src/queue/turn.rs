@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::line::{Line, Number};
-use super::{Baton, Called, Holder, Queue, Verdict, Wants, succession};
+use super::{Baton, Called, Holder, Lines, Queue, Verdict, Wants, succession};
 use crate::key::LockKey;
 
 /// The right to ask the nodes for a lock, and then to hold it. Dropped, it goes to the next in line.
@@ -89,13 +89,33 @@ impl Turn {
 
     /// It is held from now on by this one. Whoever wanted to know only once is told so.
     pub(crate) fn held_by(&self, holder: Weak<dyn Holder>, left: Duration) {
-        let told = self.with_line(|line| {
+        let verdict = Verdict::held_here(&self.key, Some(left));
+        self.tell_overdue(Number::MAX, &verdict, |line| {
             line.set_holder(Some(holder));
             line.contends_since = None;
-            line.take_overdue(Number::MAX)
         });
-        for waiter in told {
-            waiter.refuse(Verdict::held_here(&self.key, left));
+    }
+
+    /// Those who have no more time, and came by then.
+    fn tell_overdue(&self, by: Number, verdict: &Verdict, act: impl FnOnce(&mut Line)) {
+        let Some(queue) = &self.queue else { return };
+        let told = {
+            let mut lines = queue.lines();
+            let Lines {
+                by_key, deadlines, ..
+            } = &mut *lines;
+            let Some(line) = by_key.get_mut(&self.key) else {
+                return;
+            };
+            act(line);
+            let told = line.take_overdue(by);
+            for (number, waiter) in &told {
+                deadlines.remove(*number, waiter.deadline);
+            }
+            told
+        };
+        for (_, waiter) in told {
+            waiter.refuse(verdict.clone());
         }
     }
 
@@ -107,13 +127,12 @@ impl Turn {
 
     /// What all nodes said when they were asked, after these had come.
     pub(crate) fn found(&self, by: Number, verdict: &Verdict) {
-        let told = self.with_line(|line| {
-            line.set_verdict(by, verdict.clone());
-            line.take_overdue(by)
-        });
-        for waiter in told {
-            waiter.refuse(verdict.clone());
-        }
+        self.tell_overdue(by, verdict, |line| line.set_verdict(by, verdict.clone()));
+    }
+
+    /// Whoever has it elsewhere need not be the one of whom it was said how long he has it.
+    pub(crate) fn holder_changed(&self) {
+        self.with_line(Line::holder_changed);
     }
 
     /// Wakes when somebody in line has to be told what the nodes say. `None`: somebody has to be told now.

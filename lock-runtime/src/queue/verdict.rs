@@ -11,7 +11,8 @@ use crate::key::LockKey;
 pub(crate) enum Verdict {
     Busy {
         key: LockKey,
-        retry_after: Duration,
+        /// As far as is known.
+        retry_after: Option<Duration>,
         never_expires: bool,
         votes: Vec<NodeVote>,
     },
@@ -24,8 +25,8 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Somebody in this process has it. The nodes were not asked.
-    pub(super) fn held_here(key: &LockKey, left: Duration) -> Self {
+    /// Somebody in this process has it, for so long, or is asking for it. The nodes were not asked.
+    pub(super) fn held_here(key: &LockKey, left: Option<Duration>) -> Self {
         Self::Busy {
             key: key.clone(),
             retry_after: left,
@@ -43,8 +44,13 @@ impl Verdict {
         }
     }
 
-    /// In the words of a caller who wanted `wanted`, and has tried for so long.
-    pub(crate) fn into_error(self, wanted: &LockKey, elapsed: Duration) -> LockError {
+    /// In the words of a caller who wanted `wanted` for such a TTL, and has tried for so long.
+    pub(crate) fn into_error(
+        self,
+        wanted: &LockKey,
+        ttl: Duration,
+        elapsed: Duration,
+    ) -> LockError {
         match self {
             Self::Busy {
                 key,
@@ -54,7 +60,7 @@ impl Verdict {
             } => LockError::Busy {
                 key,
                 elapsed,
-                retry_after,
+                retry_after: retry_after.unwrap_or(ttl),
                 never_expires,
                 votes,
             },

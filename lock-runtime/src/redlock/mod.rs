@@ -210,6 +210,11 @@ impl Redlock {
         }
     }
 
+    /// What a try takes at the most, with a split vote to settle.
+    pub(crate) fn longest_try(&self) -> Duration {
+        self.node_timeout.saturating_mul(split::PATIENCE + 2)
+    }
+
     /// Asks one node something, and waits for as long as it may take.
     async fn ask_one<T>(
         &self,

@@ -22,7 +22,7 @@ use crate::backoff::between;
 use crate::node::Owner;
 
 /// For how many times the node timeout a contender looks or asks again at the most.
-const PATIENCE: u32 = 10;
+pub(super) const PATIENCE: u32 = 10;
 
 /// How often a contender looks or asks again before the lock counts as busy.
 const ROUNDS: u32 = 24;

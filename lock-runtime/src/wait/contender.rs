@@ -140,6 +140,9 @@ impl Contender {
             };
             if let Some(pressed) = pressed {
                 contended = self.pause(&pressed).await;
+                if contended && let [turn] = &*turns {
+                    turn.holder_changed();
+                }
             }
         }
         Err(Verdict::ShuttingDown)
@@ -200,7 +203,7 @@ impl Contender {
                 }
                 Verdict::Busy {
                     key,
-                    retry_after: retry_after.unwrap_or(self.terms.ttl),
+                    retry_after,
                     never_expires,
                     votes,
                 }

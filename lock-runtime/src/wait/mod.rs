@@ -44,9 +44,10 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(redlock: Redlock, max_ttl: Duration) -> Self {
+        let grace = redlock.longest_try();
         Self {
             redlock: Arc::new(redlock),
-            queue: Arc::default(),
+            queue: Arc::new(Queue::new(grace)),
             keepers: Keepers::default(),
             max_ttl,
         }
@@ -81,6 +82,7 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
     let started = core.redlock.executor.now();
     let key = order.terms.keys.first().cloned();
     let key = key.unwrap_or_else(|| "".into());
+    let ttl = order.terms.ttl;
     let until = match order.patience {
         Patience::For(wait) if wait.is_zero() => Until::FirstVerdict,
         // A deadline beyond what the clock can express is none.
@@ -104,7 +106,7 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
     taken.map_err(|verdict| {
         let now = core.redlock.executor.now();
         let verdict = verdict.unwrap_or_else(|| Verdict::nothing_works(&key));
-        let error = verdict.into_error(&key, now.saturating_duration_since(started));
+        let error = verdict.into_error(&key, ttl, now.saturating_duration_since(started));
         match error {
             LockError::Busy { .. } => core.redlock.counters.busy.add(),
             LockError::NoQuorum { .. } => core.redlock.counters.no_quorum.add(),
@@ -124,6 +126,9 @@ async fn take_over(
     let Some((turn, mut baton)) = handed.into_inner() else {
         return Err(None);
     };
+    if core.redlock.census.refuses() {
+        return Err(Some(Verdict::ShuttingDown));
+    }
     if baton.take_over(terms.wants()) {
         core.redlock.counters.handed_over.add();
         return Ok(core.hold(terms, [(turn, baton)]));

@@ -66,9 +66,9 @@ impl News {
             });
         }
         let now = Instant::now();
-        let is_known = self.expires.is_some_and(|expires| now < expires);
+        let has_expired = self.expires.is_some_and(|expires| expires <= now);
         if let Some(source) = &self.source
-            && (is_new || !is_known)
+            && (is_new || has_expired)
         {
             let holder = redlock.holder(key, source.node).await;
             self.is_free = is_new && holder == Some(None);
@@ -103,10 +103,13 @@ impl News {
 
     /// Waits for a release. For how long its holder had waited.
     pub(super) async fn heard(&mut self) -> Duration {
-        match &mut self.source {
+        let waited = match &mut self.source {
             Some(source) => source.listener.heard().await,
             None => pending().await,
-        }
+        };
+        // Whoever has it next has it for another time.
+        self.expires = None;
+        waited
     }
 }
 
