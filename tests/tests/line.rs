@@ -371,6 +371,41 @@ async fn who_waits_for_several_is_not_waited_for() {
     both.abort();
 }
 
+/// The lines are never empty, and take longer than anybody is waited for who has not waited long himself.
+#[tokio::test(start_paused = true)]
+async fn who_wants_several_gets_on_where_lines_are_long() {
+    for (body, rivals) in [(50, 2), (150, 3), (2_000, 2)] {
+        let body = Duration::from_millis(body);
+        let locks = LockManager::in_memory();
+        let mut work = JoinSet::new();
+        for key in ["a", "b", "c"] {
+            for _ in 0..rivals {
+                let locks = locks.clone();
+                work.spawn(async move {
+                    loop {
+                        let request = locks.lock(key).ttl(TTL).wait_forever();
+                        let run = request.run(|_| tokio::time::sleep(body)).await;
+                        run.expect("its turn comes");
+                    }
+                });
+                // The lines do not move at the same instant.
+                tokio::time::sleep(body * 2 / 7).await;
+            }
+        }
+        for _ in 0..20 {
+            let asked = Instant::now();
+            let all = locks.lock_all(["a", "b", "c"]).ttl(TTL).wait_forever();
+            let all = timeout(DEADLINE * 60, all.acquire()).await;
+            drop(all.expect("its turn comes").expect("its turn comes"));
+            assert!(
+                asked.elapsed() < body * rivals * 60,
+                "{body:?}: {:?}",
+                asked.elapsed()
+            );
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn try_once_for_several_does_not_wait_for_each_other() {
     let locks = LockManager::in_memory();

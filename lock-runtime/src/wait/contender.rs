@@ -18,8 +18,12 @@ use crate::queue::{Baton, Called, Turn, Until, Verdict, succession};
 use crate::redlock::claim::Claim;
 use crate::redlock::{Cause, Refusal, Stragglers, Want};
 
-/// For how long somebody who wants several locks waits for the turn for one of them while he has it for others.
+/// For how long somebody who wants several locks waits for the turns for some of them while he has it for others: at least
+/// this, and a share of what he has waited so far. Otherwise he would never get on where lines are long.
 const WITH_TURNS: Duration = Duration::from_millis(100);
+
+/// See [`WITH_TURNS`].
+const SHARE: u32 = 4;
 
 /// See the [module](self).
 pub(super) struct Contender {
@@ -79,13 +83,14 @@ impl Contender {
     }
 
     async fn contend(&mut self, mut turns: Vec<Turn>) -> Result<Taken, Verdict> {
+        let began = Instant::now();
         let mut contended = turns.iter().any(Turn::is_contended);
         if let [turn] = &*turns {
             self.since = turn.contends_since(self.since);
         }
         while !self.is_over() {
             if turns.is_empty() {
-                turns = self.all_turns().await?;
+                turns = self.all_turns(began).await?;
             }
             let is_last = self.time_is_over();
             let is_pressed = turns.iter().any(Turn::is_pressed);
@@ -255,8 +260,8 @@ impl Contender {
 
     /// Gets the turns for several locks. Whoever has some of them and cannot have another in a moment gives back what he has,
     /// and gets in line for that one first. He waits with a turn only for those that come after it in order, so nobody waits
-    /// in a circle, and nobody waits for long behind somebody who only waits himself.
-    async fn all_turns(&mut self) -> Result<Vec<Turn>, Verdict> {
+    /// in a circle, and nobody waits for long behind somebody who only waits himself, and has not waited for longer.
+    async fn all_turns(&mut self, began: Instant) -> Result<Vec<Turn>, Verdict> {
         let core = Arc::clone(&self.core);
         let (wants, until) = (self.terms.wants(), self.until);
         let keys = self.terms.keys.clone();
@@ -264,17 +269,21 @@ impl Contender {
         'again: loop {
             let mut turns: Vec<(usize, Turn)> = Vec::with_capacity(keys.len());
             let others = (0..keys.len()).filter(|&index| index != first);
+            let mut at_most = None;
             for index in std::iter::once(first).chain(others) {
                 let in_line = core.stand_in_line(&keys[index], wants, until);
                 let called = match turns.iter().map(|(had, _)| *had).max() {
                     None => self.while_wanted(None, in_line).await?,
-                    Some(had) if had < index => {
-                        self.while_wanted(Some(WITH_TURNS), in_line).await?
-                    }
+                    Some(had) if had < index => self.while_wanted(at_most, in_line).await?,
                     Some(_) => core.queue.turn_at_once(&keys[index]).map(Called::Turn),
                 };
                 match called {
-                    Some(Called::Turn(turn)) => turns.push((index, turn)),
+                    Some(Called::Turn(turn)) => {
+                        turns.push((index, turn));
+                        let now = Instant::now();
+                        let patience = (now - began) / SHARE;
+                        at_most = at_most.or_else(|| now.checked_add(patience.max(WITH_TURNS)));
+                    }
                     Some(Called::Refused(verdict)) => return Err(verdict),
                     Some(Called::HandedOver(_)) | None => {
                         first = index;
@@ -290,14 +299,14 @@ impl Contender {
     /// `None`: it took too long.
     async fn while_wanted<T>(
         &mut self,
-        bound: Option<Duration>,
+        until: Option<Instant>,
         work: impl Future<Output = T>,
     ) -> Result<Option<T>, Verdict> {
         let work = pin!(work);
         let gone = pin!(self.answer.closed());
         let too_long = pin!(async {
-            match bound {
-                Some(bound) => sleep(bound).await,
+            match until {
+                Some(until) => sleep_until(until).await,
                 None => pending().await,
             }
         });
