@@ -1,8 +1,10 @@
 //! A lock that goes from one task to the next of its process without the nodes: it must be as good as a fresh one, and other
 //! processes must get their turn.
 
+use futures_util::poll;
 use lock_runtime::{LockManager, LockRequest};
-use lock_tests::{DEADLINE, Fleet, Recorder, eventually};
+use lock_tests::{DEADLINE, Fleet, Recorder, Site, eventually};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -268,4 +270,25 @@ async fn not_while_shutting_down() {
     let shutdown = shutdown.await.expect("no panic");
     assert_eq!((shutdown.stopped, shutdown.left), (0, 0));
     assert_eq!(locks.stats().handed_over, 0);
+}
+
+/// Nor is it taken up, if it was handed over just before.
+#[tokio::test(start_paused = true)]
+async fn not_to_who_takes_it_up_only_then() {
+    let site = Site::embedded();
+    let (locks, rival) = (site.manager().await, site.manager().await);
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let mut next = pin!(locks.lock("k").ttl(TTL).wait_forever().acquire());
+    assert!(poll!(&mut next).is_pending());
+    first.release().await.expect("handed over");
+    let mut shutdown = pin!(locks.shutdown(Duration::from_secs(5)));
+    assert!(poll!(&mut shutdown).is_pending(), "it is held still");
+    let refused = next.await.expect_err("refused");
+    assert!(
+        matches!(refused, lock_runtime::LockError::ShuttingDown { .. }),
+        "{refused}"
+    );
+    let shutdown = shutdown.await;
+    assert_eq!((shutdown.stopped, shutdown.left), (0, 0));
+    site.free(&rival, &["k"]).await;
 }

@@ -123,6 +123,9 @@ async fn take_over(
     until: Until,
     handed: Handed,
 ) -> Result<Held, Option<Verdict>> {
+    if core.redlock.census.refuses() {
+        return Err(Some(Verdict::ShuttingDown));
+    }
     let Some((turn, mut baton)) = handed.into_inner() else {
         return Err(None);
     };
