@@ -1,8 +1,8 @@
 //! Waiting for a lock that another process holds: woken when it is released, when it expires, and soon enough in any case;
 //! and no subscription is left behind.
 
-use lock_runtime::LockManager;
-use lock_tests::{DEADLINE, Fleet, Mode, eventually};
+use lock_runtime::{LockError, LockManager};
+use lock_tests::{DEADLINE, Fleet, Mode, eventually, eventually_async};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -277,4 +277,32 @@ async fn an_attempt_that_failed_wakes_nobody() {
     let other = waiting.join_next().await.expect("a waiter");
     drop(other.expect("no panic").expect("released"));
     assert!(first.command_stats()["publish"] > 0);
+}
+
+/// Somebody waits here, and has learned how long the first holder has it. That is not told of the second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_says_how_long_the_last_holder_has_it() {
+    let fleet = Fleet::start(3);
+    let locks = patient(&fleet).await;
+    set_everywhere(&fleet, "k", "3600000");
+    let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait_forever().acquire());
+    eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
+    eventually(DEADLINE, "it looks", || {
+        let looks = fleet.servers().iter().map(|server| server.command_stats());
+        looks.filter(|looks| looks.contains_key("pttl")).count() == 1
+    })
+    .await;
+    set_everywhere(&fleet, "k", "600000");
+    for server in fleet.servers() {
+        let _: u64 = server.command(&["PUBLISH", "{k}:released", ""]);
+    }
+    let last = Duration::from_secs(600);
+    eventually_async(DEADLINE, "what is old is forgotten", || async {
+        match locks.lock("k").ttl(TTL).acquire().await {
+            Err(LockError::Busy { retry_after, .. }) if retry_after <= last => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    waiting.abort();
 }

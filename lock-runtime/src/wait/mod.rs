@@ -129,9 +129,6 @@ async fn take_over(
     let Some((turn, mut baton)) = handed.into_inner() else {
         return Err(None);
     };
-    if core.redlock.census.refuses() {
-        return Err(Some(Verdict::ShuttingDown));
-    }
     if baton.take_over(terms.wants()) {
         core.redlock.counters.handed_over.add();
         return Ok(core.hold(terms, [(turn, baton)]));
