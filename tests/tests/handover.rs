@@ -3,7 +3,7 @@
 
 use futures_util::poll;
 use lock_runtime::{LockManager, LockRequest};
-use lock_tests::{DEADLINE, Fleet, Recorder, Site, eventually};
+use lock_tests::{DEADLINE, Fleet, Mode, Recorder, Site, eventually};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -291,4 +291,116 @@ async fn not_to_who_takes_it_up_only_then() {
     let shutdown = shutdown.await;
     assert_eq!((shutdown.stopped, shutdown.left), (0, 0));
     site.free(&rival, &["k"]).await;
+}
+
+/// Whoever was handed the lock leaves before he looks: it is the next one's, who does not have to ask for it either.
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_where_nobody_takes_it_up() {
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let mut leaves = Box::pin(locks.lock("k").ttl(TTL).wait_forever().acquire());
+    assert!(poll!(&mut leaves).is_pending());
+    let next = in_line(locks.lock("k").ttl(TTL)).await;
+    first.release().await.expect("handed over");
+    drop(leaves);
+    drop(got(next).await);
+    assert_eq!(locks.stats().handed_over, 1);
+}
+
+/// Between being handed the lock and looking there may be any time: then the lock is asked for.
+#[tokio::test(start_paused = true)]
+async fn not_once_its_time_is_over() {
+    let locks = LockManager::in_memory();
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let mut next = pin!(locks.lock("k").ttl(TTL).wait_forever().acquire());
+    assert!(poll!(&mut next).is_pending());
+    first.release().await.expect("handed over");
+    sleep(TTL * 2).await;
+    let next = next.await.expect("asked for");
+    assert!(next.remaining() > TTL * 9 / 10, "{:?}", next.remaining());
+    assert_eq!(locks.stats().handed_over, 0);
+    next.release().await.expect("it was ours");
+}
+
+/// Somebody waits in another process, and many in this one, who hold it for so long each. How many of them go before him?
+async fn before_the_other(body: Duration) -> usize {
+    let site = Site::embedded();
+    let (locks, other) = (site.manager().await, site.manager().await);
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let waits = in_line(other.lock("k").ttl(TTL)).await;
+    let mut line = JoinSet::new();
+    for _ in 0..2_500 {
+        let request = locks.lock("k").ttl(TTL).wait_forever();
+        line.spawn(async move { request.run(|_| sleep(body)).await.expect("its turn comes") });
+        yield_now().await;
+    }
+    first.release().await.expect("handed over");
+    drop(got(waits).await);
+    let before = usize::try_from(locks.stats().acquired).expect("a few");
+    line.join_all().await;
+    before
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_fifty_milliseconds() {
+    let before = before_the_other(Duration::from_millis(5)).await;
+    assert!((10..=13).contains(&before), "{before}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_times() {
+    let before = before_the_other(Duration::ZERO).await;
+    assert_eq!(before, 1_000);
+}
+
+/// Who does not get it handed over asks the nodes when they have been told, so all of them grant it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_next_comes_behind_the_release() {
+    let fleet = Fleet::start(5);
+    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build();
+    let locks = locks.expect("a manager");
+    lock_tests::ready(&locks).await;
+    for server in fleet.servers() {
+        server.reset_command_stats();
+    }
+    let mut work = JoinSet::new();
+    for task in 0..4 {
+        let locks = locks.clone();
+        work.spawn(async move {
+            for _ in 0..100 {
+                let request = locks.lock("k").ttl(TTL * (task + 1) / 4).wait(DEADLINE);
+                let lease = request.acquire().await.expect("its turn comes");
+                drop(lease);
+            }
+        });
+    }
+    work.join_all().await;
+    eventually(DEADLINE, "nothing is left", || fleet.nodes_with("k") == 0).await;
+    assert_eq!(locks.stats().handed_over, 0);
+    for server in fleet.servers() {
+        assert_eq!(server.command_stats()["set"], 4 * 100);
+    }
+}
+
+/// The nodes did not say that it is still ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn not_while_there_are_doubts() {
+    let fleet = Fleet::start(3).behind_proxies();
+    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build();
+    let locks = locks.expect("a manager");
+    lock_tests::ready(&locks).await;
+    let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+    let next = in_line(locks.lock("k").ttl(TTL)).await;
+    for proxy in fleet.proxies() {
+        proxy.set(Mode::Refuse);
+    }
+    let doubts = first.extend().await.expect_err("nobody answers");
+    for proxy in fleet.proxies() {
+        proxy.set(Mode::Pass);
+    }
+    let released = first.release();
+    assert_eq!(locks.stats().handed_over, 0, "{doubts}");
+    let _ = released.await;
+    drop(got(next).await);
+    assert_eq!(locks.stats().handed_over, 0, "{doubts}");
 }

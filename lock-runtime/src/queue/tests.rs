@@ -141,6 +141,28 @@ fn a_turn_that_nobody_takes_up_goes_on() {
     assert!(site.is_empty());
 }
 
+/// Called at the moment in which he leaves, on another thread.
+#[test]
+fn a_turn_that_comes_too_late_goes_on_too() {
+    for _ in 0..2_000 {
+        let site = Site::new();
+        let turn = site.turn();
+        let leaving: Vec<_> = (0..20).map(|_| site.behind(Until::Forever)).collect();
+        let mut last = site.behind(Until::Forever);
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                start.wait();
+                drop(turn);
+            });
+            start.wait();
+            drop(leaving);
+        });
+        drop(turn_of(&mut last));
+        assert!(site.is_empty());
+    }
+}
+
 #[test]
 fn a_verdict_is_for_those_who_came_before_the_nodes_were_asked() {
     let site = Site::new();
