@@ -36,7 +36,7 @@ fn set_everywhere(fleet: &Fleet, key: &str, millis: &str) {
 async fn a_release_wakes_whoever_waits_elsewhere() {
     let fleet = Fleet::start(5);
     let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
-    let mut waited = Vec::new();
+    let mut delays = Vec::new();
     for round in 0..50 {
         let key = format!("k{round}");
         let held = holder.lock(&*key).ttl(TTL).acquire().await.expect("free");
@@ -45,12 +45,12 @@ async fn a_release_wakes_whoever_waits_elsewhere() {
         let released = Instant::now();
         held.release().await.expect("released");
         let lease = waiting.await.expect("no panic").expect("released");
-        waited.push(released.elapsed());
+        delays.push(released.elapsed());
         lease.release().await.expect("released");
         fleet.assert_nobody_listens().await;
     }
-    waited.sort_unstable();
-    assert!(waited[25] < POLL / 4, "{waited:?}");
+    delays.sort_unstable();
+    assert!(delays[25] < POLL / 4, "{delays:?}");
 }
 
 /// The lock is released in the moment between the try that fails and the subscription, again and again.
@@ -58,7 +58,7 @@ async fn a_release_wakes_whoever_waits_elsewhere() {
 async fn a_release_before_the_subscription_is_not_missed() {
     let fleet = Fleet::start(3);
     let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
-    let mut waited = Vec::new();
+    let mut delays = Vec::new();
     for round in 0..200_u64 {
         let held = holder
             .lock("k")
@@ -72,10 +72,10 @@ async fn a_release_before_the_subscription_is_not_missed() {
         let released = Instant::now();
         held.release().await.expect("released");
         let lease = waiting.await.expect("no panic").expect("released");
-        waited.push(released.elapsed());
+        delays.push(released.elapsed());
         lease.release().await.expect("released");
     }
-    let slow = waited.iter().filter(|waited| **waited >= POLL / 2).count();
+    let slow = delays.iter().filter(|delay| **delay >= POLL / 2).count();
     assert!(slow <= 20, "{slow} of 200 were found out by asking again");
     fleet.assert_nobody_listens().await;
 }
@@ -111,10 +111,10 @@ async fn a_key_that_expires_is_found_when_it_does() {
             .acquire()
             .await
             .expect("expired");
-        let wanted = Duration::from_millis(millis.parse().unwrap());
+        let ttl = Duration::from_millis(millis.parse().unwrap());
         let waited = began.elapsed();
-        assert!(waited >= wanted, "{wanted:?}: {waited:?}");
-        assert!(waited < wanted + POLL * 8, "{wanted:?}: {waited:?}");
+        assert!(waited >= ttl, "{ttl:?}: {waited:?}");
+        assert!(waited < ttl + POLL * 8, "{ttl:?}: {waited:?}");
         lease.release().await.expect("released");
     }
 }
@@ -288,8 +288,8 @@ async fn busy_says_how_long_the_last_holder_has_it() {
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait_forever().acquire());
     eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
     eventually(DEADLINE, "it looks", || {
-        let looks = fleet.servers().iter().map(|server| server.command_stats());
-        looks.filter(|looks| looks.contains_key("pttl")).count() == 1
+        let stats = fleet.servers().iter().map(|server| server.command_stats());
+        stats.filter(|stats| stats.contains_key("pttl")).count() == 1
     })
     .await;
     set_everywhere(&fleet, "k", "600000");
