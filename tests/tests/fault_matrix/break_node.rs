@@ -149,7 +149,10 @@ impl<'a> Node<'a> {
     }
 
     fn kill_clients(self) {
-        let _: u64 = self.server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        // A connection over which somebody listens is of another type.
+        for kind in ["normal", "pubsub"] {
+            let _: u64 = self.server.command(&["CLIENT", "KILL", "TYPE", kind]);
+        }
     }
 
     async fn load(self) {
