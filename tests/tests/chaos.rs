@@ -34,6 +34,11 @@ mod heavy {
                 ("keys_left", "0")
             ]
         );
+        let handed_over = lines.iter().find_map(|line| {
+            let (before, _) = line.split_once(" were handed over")?;
+            before.rsplit(' ').next()?.parse::<usize>().ok()
+        });
+        assert!(handed_over.is_some_and(|count| count > 0), "{all}");
         for (some, least) in [(acquisitions, 20), (faults, 20)] {
             assert!(
                 some.parse::<usize>().unwrap() >= least,

@@ -1,14 +1,18 @@
-//! A client: a process that takes locks, one after the other, and says on record what it does with them.
+//! A client: a process that takes locks, several at a time, and says on record what it does with them.
 
 use crate::history::good_until;
 use crate::setting::{KEYS, MAX_TTL, NODE_TIMEOUT, SHORTEST_TTL};
+use futures_util::future::join_all;
 use lock_runtime::{Lease, LockError, LockManager, distributed_lock};
 use lock_tests::Recorder;
 use lock_tests::recorder::Inside;
 use rustix::time::{ClockId, clock_gettime};
 use std::io::BufRead;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
+
+/// How many calls a client makes next to one another.
+const AT_A_TIME: usize = 6;
 
 /// Between two steps of a body.
 const PACE: Duration = Duration::from_millis(15);
@@ -20,7 +24,7 @@ struct Client {
     name: String,
     record: Recorder,
     locks: LockManager,
-    taken: u32,
+    taken: AtomicU32,
 }
 
 /// Takes locks until its standard input ends. `clock` is how many milliseconds its wall clock is ahead.
@@ -38,31 +42,40 @@ pub(crate) async fn live(name: &str, record: &str, clock: i64) {
         std::io::stdin().lock().lines().for_each(drop);
         ENDS.store(true, Ordering::SeqCst);
     });
-    let mut client = Client {
+    let client = Client {
         name: name.to_owned(),
         record: Recorder::open(record),
         locks,
-        taken: 0,
+        taken: AtomicU32::new(0),
     };
-    while !ENDS.load(Ordering::SeqCst) {
-        match client.take_one().await {
-            Ok(())
-            | Err(LockError::Busy { .. } | LockError::NoQuorum { .. } | LockError::Lost { .. }) => {
-            }
-            Err(error) => panic!("{name}: {error}"),
-        }
-    }
+    join_all((0..AT_A_TIME).map(|_| client.take_many())).await;
 }
 
 impl Client {
+    async fn take_many(&self) {
+        while !ENDS.load(Ordering::SeqCst) {
+            match self.take_one().await {
+                Ok(())
+                | Err(
+                    LockError::Busy { .. } | LockError::NoQuorum { .. } | LockError::Lost { .. },
+                ) => {}
+                Err(error) => panic!("{}: {error}", self.name),
+            }
+        }
+    }
+
     /// In one of three ways: a body under a request, a function under the attribute, or a lease that is looked at by hand.
-    async fn take_one(&mut self) -> Result<(), LockError> {
+    async fn take_one(&self) -> Result<(), LockError> {
         let key = KEYS[fastrand::usize(..KEYS.len())];
         let wait = Duration::from_millis(fastrand::u64(..2000));
         let length = length();
-        self.taken += 1;
         let request = self.locks.lock(key).fenced(true).wait(wait);
-        let ttl = MAX_TTL.mul_f64(fastrand::f64()).max(SHORTEST_TTL);
+        // Often the same as somebody else's: only then is a lock handed over.
+        let ttl = if fastrand::bool() {
+            MAX_TTL
+        } else {
+            MAX_TTL.mul_f64(fastrand::f64()).max(SHORTEST_TTL)
+        };
         match fastrand::u8(..3) {
             0 => {
                 request
@@ -93,7 +106,8 @@ impl Client {
         if lease.is_lost() {
             return;
         }
-        let owner = format!("{}#{}@{}", self.name, self.taken, lease.fence());
+        let number = self.taken.fetch_add(1, Ordering::SeqCst);
+        let owner = format!("{}#{number}@{}", self.name, lease.fence());
         let inside = self.record.enter(key, &owner);
         tokio::task::yield_now().await;
         let start = tokio::time::Instant::now();
@@ -128,11 +142,12 @@ fn step(inside: &Inside, lease: &Lease) {
     inside.step(&good_until(now + lease.remaining()));
 }
 
-/// Half of the bodies are short, and some are renewed several times.
+/// Most bodies are short, so that locks are handed over, and some are renewed several times.
 fn length() -> Duration {
     let longest = match fastrand::u8(..10) {
-        0..5 => 40,
-        5..8 => 600,
+        0..4 => 5,
+        4..6 => 40,
+        6..9 => 600,
         _ => 4000,
     };
     Duration::from_millis(fastrand::u64(..longest))

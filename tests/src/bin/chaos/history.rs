@@ -45,6 +45,8 @@ pub(crate) struct Hits {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) acquisitions: usize,
+    /// From one task of a client to the next, whose fencing token is the next of a block.
+    pub(crate) handed_over: usize,
     pub(crate) faults: BTreeMap<String, Hits>,
     /// In words, each.
     pub(crate) overlaps: Vec<String>,
@@ -53,6 +55,12 @@ pub(crate) struct Findings {
     pub(crate) in_flight: usize,
     /// Holds that went on for longer than their first lease.
     pub(crate) renewed: usize,
+}
+
+/// Who an owner is.
+fn client_of(owner: &str) -> &str {
+    let (client, _) = owner.split_once('#').expect("an owner has a number");
+    client
 }
 
 /// One lock held once.
@@ -65,6 +73,12 @@ struct Hold {
     first_lease: Option<Duration>,
     good_until: Duration,
     left: Option<Duration>,
+}
+
+impl Hold {
+    fn client(&self) -> &str {
+        client_of(&self.owner)
+    }
 }
 
 impl Hold {
@@ -129,8 +143,7 @@ impl Reader {
     }
 
     fn act(&mut self, event: Event) {
-        let (client, _) = event.owner.split_once('#').expect("an owner has a number");
-        let client = client.to_owned();
+        let client = client_of(&event.owner).to_owned();
         let woken = self.woken.remove(&client);
         match event.act {
             Act::Entered => {
@@ -163,6 +176,9 @@ impl Reader {
         let place = self.places.entry(event.place.clone()).or_default();
         let index = place.holds.len();
         let last = place.newest.map(|newest| &place.holds[newest]);
+        let is_next =
+            |last: &Hold| last.fence + 1 == fence && last.client() == client_of(&event.owner);
+        self.findings.handed_over += usize::from(last.is_some_and(is_next));
         match last {
             Some(last) if last.fence >= fence && woken => self.findings.in_flight += 1,
             Some(last) if last.fence >= fence => {
@@ -262,8 +278,8 @@ impl fmt::Display for Findings {
         }
         writeln!(
             f,
-            "{} of {} holds outlived their first lease; {} actions were in flight when their client was stopped",
-            self.renewed, self.acquisitions, self.in_flight
+            "{} of {} holds outlived their first lease, {} were handed over; {} actions were in flight when their client was stopped",
+            self.renewed, self.acquisitions, self.handed_over, self.in_flight
         )?;
         for (name, violations) in [
             ("overlap", &self.overlaps),
@@ -324,9 +340,13 @@ mod tests {
             "701 b#1@101 +",
             "702 b#1@101 1200",
             "703 b#1@101 -",
+            "703 b#2@102 +",
+            "704 b#2@102 1200",
+            "705 b#2@102 -",
         ]);
         assert_found(&findings, 0, 0, 0);
-        assert_eq!((findings.acquisitions, findings.renewed), (2, 1));
+        assert_eq!((findings.acquisitions, findings.renewed), (3, 1));
+        assert_eq!(findings.handed_over, 1);
     }
 
     #[test]
