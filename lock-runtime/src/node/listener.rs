@@ -1,10 +1,10 @@
 //! Who waits to hear of the releases of one lock on one node.
 
-use std::future::pending;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::listening::Listening;
 
@@ -13,7 +13,7 @@ use super::listening::Listening;
 #[derive(Debug)]
 pub(crate) struct Listener {
     channel: Arc<str>,
-    news: watch::Receiver<News>,
+    board: Arc<Board>,
     /// How much of the news was heard.
     heard: u64,
     listening: Arc<Listening>,
@@ -42,15 +42,11 @@ pub(super) enum Standing {
 
 impl Listener {
     /// One that is counted, and will be counted off.
-    pub(super) fn new(
-        channel: Arc<str>,
-        news: watch::Receiver<News>,
-        listening: Arc<Listening>,
-    ) -> Self {
-        let heard = news.borrow().count;
+    pub(super) fn new(channel: Arc<str>, board: Arc<Board>, listening: Arc<Listening>) -> Self {
+        let heard = board.news().count;
         Self {
             channel,
-            news,
+            board,
             heard,
             listening,
         }
@@ -63,32 +59,63 @@ impl Listener {
     /// For how long whoever released it had waited for it, as far as is known.
     pub(crate) async fn heard(&mut self) -> Duration {
         let known = self.heard;
-        let news = self.news.wait_for(|news| news.count != known).await;
-        match news.map(|news| (news.count, news.waited)) {
-            Ok((count, waited)) => {
-                self.heard = count;
-                waited
-            }
-            // The channel is kept for as long as somebody listens to it.
-            Err(_) => pending().await,
-        }
+        let differs = |news: &News| (news.count != known).then_some((news.count, news.waited));
+        let (count, waited) = self.board.wait_for(differs).await;
+        self.heard = count;
+        waited
     }
 
     /// Waits until the server has confirmed the subscription, and forgets what was heard before; or until the server has
     /// refused it: why.
     pub(crate) async fn subscribed(&mut self) -> Result<(), Arc<str>> {
-        let settled = |news: &News| !matches!(news.standing, Standing::Sought);
-        let news = self.news.wait_for(settled).await;
-        match news.map(|news| news.clone()) {
-            Ok(News {
-                standing: Standing::Refused(reason),
-                ..
-            }) => Err(reason),
-            Ok(news) => {
-                self.heard = news.count;
-                Ok(())
+        let settled = |news: &News| match &news.standing {
+            Standing::Sought => None,
+            Standing::Subscribed => Some(Ok(news.count)),
+            Standing::Refused(reason) => Some(Err(Arc::clone(reason))),
+        };
+        self.heard = self.board.wait_for(settled).await?;
+        Ok(())
+    }
+}
+
+/// Where news are put up. Those who wait are woken in the order in which they began to: a simulation can repeat it, which it
+/// could not with tokio's `watch`.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    news: Mutex<News>,
+    changed: Notify,
+}
+
+impl Board {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes nobody yet.
+    pub(super) fn set(&self, standing: Standing) {
+        self.news().standing = standing;
+    }
+
+    /// Something happened: wakes everybody.
+    pub(super) fn wake(&self, waited: Duration) {
+        {
+            let mut news = self.news();
+            news.count = news.count.wrapping_add(1);
+            news.waited = waited;
+        }
+        self.changed.notify_waiters();
+    }
+
+    async fn wait_for<T>(&self, seen: impl Fn(&News) -> Option<T>) -> T {
+        loop {
+            // Listening comes before looking, or what happens between the two would be missed.
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            let found = seen(&self.news());
+            if let Some(found) = found {
+                return found;
             }
-            Err(_) => pending().await,
+            changed.await;
         }
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{PushInfo, PushKind, RedisError, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::link::words;
-use super::listener::{Listener, News, Standing};
+use super::listener::{Board, Listener, Standing};
 
 /// How many channels one command names at the most.
 const MOST_AT_ONCE: usize = 256;
@@ -42,7 +42,7 @@ struct State {
 struct Channel {
     listeners: u64,
     server: Server,
-    news: Arc<watch::Sender<News>>,
+    board: Arc<Board>,
 }
 
 /// What the server knows of a channel.
@@ -105,7 +105,11 @@ impl Listening {
                 self.differs.notify_one();
             }
         }
-        Listener::new(Arc::clone(name), channel.news.subscribe(), Arc::clone(self))
+        Listener::new(
+            Arc::clone(name),
+            Arc::clone(&channel.board),
+            Arc::clone(self),
+        )
     }
 
     /// A listener less.
@@ -132,10 +136,10 @@ impl Listening {
         let Some(channel) = state.channels.get(name) else {
             return 0;
         };
-        let (listeners, news) = (channel.listeners, Arc::clone(&channel.news));
+        let (listeners, board) = (channel.listeners, Arc::clone(&channel.board));
         // A task that is woken may be dropped instead, and its listener with it.
         drop(state);
-        wake(&news, waited);
+        board.wake(waited);
         listeners
     }
 
@@ -173,7 +177,7 @@ impl Listening {
             .map(|channel| {
                 channel.server = Server::Nothing;
                 channel.set(Standing::Sought);
-                Arc::clone(&channel.news)
+                Arc::clone(&channel.board)
             })
             .collect();
         drop(state);
@@ -305,18 +309,11 @@ enum Told {
     Failed,
 }
 
-type Wake = Arc<watch::Sender<News>>;
+type Wake = Arc<Board>;
 
-fn wake(news: &watch::Sender<News>, waited: Duration) {
-    news.send_modify(|news| {
-        news.count = news.count.wrapping_add(1);
-        news.waited = waited;
-    });
-}
-
-fn wake_all(news: &[Wake]) {
-    for news in news {
-        wake(news, Duration::ZERO);
+fn wake_all(boards: &[Wake]) {
+    for board in boards {
+        board.wake(Duration::ZERO);
     }
 }
 
@@ -371,7 +368,7 @@ impl State {
         if now == Server::Subscribed {
             channel.set(Standing::Subscribed);
             // While it was not, a release may have been missed.
-            return Some(Arc::clone(&channel.news));
+            return Some(Arc::clone(&channel.board));
         }
         None
     }
@@ -385,7 +382,7 @@ impl State {
             {
                 channel.set(Standing::Refused(Arc::clone(reason)));
                 self.unsettled.remove(name);
-                wakes.push(Arc::clone(&channel.news));
+                wakes.push(Arc::clone(&channel.board));
             }
         }
         wakes
@@ -395,10 +392,7 @@ impl State {
 impl Channel {
     /// Wakes nobody yet.
     fn set(&self, standing: Standing) {
-        self.news.send_if_modified(|news| {
-            news.standing = standing;
-            false
-        });
+        self.board.set(standing);
     }
 }
 
