@@ -251,6 +251,62 @@ async fn other_processes_get_their_turn() {
     work.join_all().await;
 }
 
+/// The node that says that somebody waits is the last to answer: it is waited for, or the line would take the lock again before
+/// he has it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_processes_get_their_turn_whichever_node_they_listen_to() {
+    let fleet = Fleet::start(3).behind_proxies();
+    let builder = || fleet.builder().node_timeout(NODE_TIMEOUT);
+    let busy = builder().build().expect("a manager");
+    let other = builder().build().expect("a manager");
+    lock_tests::ready(&busy).await;
+    lock_tests::ready(&other).await;
+    let held = busy.lock("k").ttl(TTL).acquire().await.expect("free");
+    let waiting = tokio::spawn(other.lock("k").ttl(TTL).wait(DEADLINE).acquire());
+    eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
+    let listens = |server: &&lock_tests::RedisServer| {
+        let channels: Vec<String> = server.command(&["PUBSUB", "CHANNELS", "*"]);
+        !channels.is_empty()
+    };
+    let servers = fleet.servers().iter().zip(fleet.proxies());
+    for (_, proxy) in servers.filter(|(server, _)| listens(server)) {
+        proxy.set(Mode::Delay {
+            requests: Duration::ZERO,
+            answers: Duration::from_millis(4),
+        });
+    }
+    held.release().await.expect("released");
+    drop(waiting.await.expect("no panic").expect("released"));
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut work = JoinSet::new();
+    for _ in 0..8 {
+        let (locks, stop) = (busy.clone(), Arc::clone(&stop));
+        work.spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                let request = locks.lock("k").ttl(TTL).wait_forever();
+                request.run(|_| yield_now()).await.expect("its turn comes");
+            }
+        });
+    }
+    let taken_from_nodes = || {
+        let stats = busy.stats();
+        stats.acquired - stats.handed_over
+    };
+    let mut passed_over = Vec::new();
+    for _ in 0..21 {
+        let before = taken_from_nodes();
+        let request = other.lock("k").ttl(TTL).wait(DEADLINE);
+        let lease = request.acquire().await.expect("its turn comes");
+        passed_over.push(taken_from_nodes() - before);
+        lease.release().await.expect("released");
+    }
+    passed_over.sort_unstable();
+    assert!(passed_over[10] <= 2, "{passed_over:?}");
+    stop.store(true, Ordering::SeqCst);
+    work.join_all().await;
+}
+
 /// Nothing is handed over any more once a shutdown has begun.
 #[tokio::test(start_paused = true)]
 async fn not_while_shutting_down() {

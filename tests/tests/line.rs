@@ -407,6 +407,36 @@ async fn who_wants_several_gets_on_where_lines_are_long() {
     }
 }
 
+/// Somebody keeps a call that he does not go on with, and makes another one in the meantime: that ends when it is to.
+#[tokio::test(start_paused = true)]
+async fn a_wait_is_over_behind_a_call_that_is_kept_too() {
+    // Handed over to it, and not.
+    for ttl in [TTL, TTL / 2] {
+        let site = Site::embedded();
+        let locks = site.manager().await;
+        let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
+        let mut kept = Box::pin(locks.lock("k").ttl(ttl).wait_forever().acquire());
+        assert!(futures_util::poll!(&mut kept).is_pending());
+        first.release().await.expect("released");
+        for wait in [0, 10, 1_000, 30_000].map(Duration::from_millis) {
+            let asked = Instant::now();
+            let request = locks.lock("k").ttl(TTL).wait(wait);
+            let refused = timeout(TTL * 10, request.acquire()).await;
+            let refused = refused.expect("an answer").expect_err("it is not its turn");
+            assert!(refused.is_busy(), "{refused}");
+            let late = asked.elapsed().saturating_sub(wait);
+            assert!(late <= Duration::from_millis(2_100), "{wait:?}: {late:?}");
+        }
+        let patient = locks.lock("k").ttl(TTL).wait_forever();
+        let patient = tokio::spawn(async move { patient.acquire().await.map(drop) });
+        settle().await;
+        drop(kept);
+        patient.await.expect("no panic").expect("its turn comes");
+        site.free(&locks, &["k"]).await;
+        site.idle(&locks, Site::callers_tasks()).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn try_once_for_several_does_not_wait_for_each_other() {
     let locks = LockManager::in_memory();

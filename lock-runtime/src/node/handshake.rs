@@ -134,8 +134,8 @@ async fn greet(
     let hears = hears
         .map(drop)
         .map_err(|error| without_password(words(&error), target));
-    let tried = answers.by_ref().take(PUBLISHED);
-    let publishes = tried.fold(true, |all, answer| all & may_publish(answer, target));
+    let tried: Vec<_> = answers.by_ref().take(PUBLISHED).collect();
+    let publishes = may_publish(tried.into_iter().collect(), target);
     let info = said(answers.next().unwrap_or(Ok(Value::Nil)), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
@@ -183,7 +183,7 @@ fn questions(target: &Target) -> (Pipeline, usize) {
 }
 
 /// A release says nothing to those who wait where the user may not publish: each try would be in the server's log.
-fn may_publish(published: Result<Value, RedisError>, target: &Target) -> bool {
+fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bool {
     published
         .inspect_err(|error| {
             tracing::warn!(

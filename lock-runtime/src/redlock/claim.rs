@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{SemaphorePermit, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::fence::Block;
 use super::quorum::quorum;
 use super::renew::Renewal;
 use super::replies::Replies;
-use super::{Cause, Redlock, Refusal, validity};
+use super::{Cause, Redlock, Refusal, order, validity};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::error::{NodeVote, Vote};
@@ -24,6 +24,9 @@ use crate::node::{Fence, Ledger, NodeError, Released, Return, Token};
 
 /// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
 pub(super) const MOST_REDELIVERIES: usize = 4096;
+
+/// How much longer than for its majority a release is waited for to say whether other processes wait for the lock.
+const HEAR_OUT: Duration = Duration::from_millis(10);
 
 /// How often an unreachable node is told again.
 const REDELIVERY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
@@ -337,12 +340,29 @@ impl Release {
 
     /// Whoever waits is told once. That nobody waits any more is as good.
     fn report(&mut self) {
-        if let Some(Afterwards(act)) = self.afterwards.take() {
-            act(&self.redlock, &self.confirmation);
+        if self.knows_who_waits() {
+            self.end_turn();
         }
         if let Some(report) = self.report.take() {
             let _ = report.send(self.confirmation.clone());
         }
+    }
+
+    fn end_turn(&mut self) {
+        if let Some(Afterwards(act)) = self.afterwards.take() {
+            act(&self.redlock, &self.confirmation);
+        }
+    }
+
+    /// Whether it is known if other processes wait: they listen to the first node of the key that lets itself be listened to.
+    fn knows_who_waits(&self) -> bool {
+        if self.afterwards.is_none() || self.confirmation.others_were_told() {
+            return true;
+        }
+        let ranks = order::for_key(&self.wire, self.redlock.node_names().into_iter());
+        let mut answers = ranks.iter().map(|&node| &self.confirmation.answers[node]);
+        let first = answers.find(|answer| !matches!(answer, Some(Err(_))));
+        first.is_none_or(Option::is_some)
     }
 
     async fn run(mut self, asked: Vec<usize>) {
@@ -353,6 +373,7 @@ impl Release {
         };
         let mut unreached = self.tell(asked, Some(turn)).await;
         self.report();
+        self.end_turn();
         if unreached.is_empty() {
             return;
         }
@@ -386,7 +407,18 @@ impl Release {
             replies.push(node, give_back.limit.clone(), reply);
         }
         let mut unreached = Vec::new();
-        while let Some((node, answer)) = replies.next().await {
+        let mut turn_ends = None;
+        loop {
+            let next = match turn_ends {
+                Some(at) => timeout_at(at, replies.next()).await,
+                None => Ok(replies.next().await),
+            };
+            let Ok(next) = next else {
+                self.end_turn();
+                turn_ends = None;
+                continue;
+            };
+            let Some((node, answer)) = next else { break };
             if answer.is_err() {
                 unreached.push(node);
             }
@@ -394,6 +426,10 @@ impl Release {
             if self.confirmation.is_decided() {
                 self.report();
                 drop(turn.take());
+                turn_ends = match self.afterwards {
+                    Some(_) => turn_ends.or_else(|| Instant::now().checked_add(HEAR_OUT)),
+                    None => None,
+                };
             }
         }
         unreached
