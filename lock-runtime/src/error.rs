@@ -98,7 +98,7 @@ pub enum LockError {
         retry_after: Duration,
         /// The key has no TTL: it was not written as a lock, and stays until somebody deletes it.
         never_expires: bool,
-        /// The last vote of each node.
+        /// The last vote of each node; none where it is this process that has the lock, and no node was asked.
         votes: Vec<NodeVote>,
     },
 

@@ -385,3 +385,34 @@ async fn the_permissions_of_the_readme_are_enough() {
         assert!(denied.is_empty(), "{denied:?}");
     }
 }
+
+/// The line to copy, as it is, and both sides of waiting.
+#[tokio::test]
+async fn the_line_of_the_readme_is_enough_to_lock_and_to_wait() {
+    let readme = include_str!("../../README.md");
+    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER "));
+    let words: Vec<_> = line.expect("a line to copy").split(' ').collect();
+    let fleet = Fleet::start(3);
+    let mut builder = LockManager::builder().prefix("shop:");
+    for server in fleet.servers() {
+        let _: String = server.command(&words);
+        builder = builder.node(format!("redis://shop:password@{}", server.name()));
+    }
+    let (holder, waiter) = (builder.clone().build().unwrap(), builder.build().unwrap());
+    lock_tests::ready(&holder).await;
+    lock_tests::ready(&waiter).await;
+    for key in ["k", "{tag}k", "a}b"] {
+        let request = |locks: &LockManager| locks.lock(key).ttl(TTL).fenced(true).wait(DEADLINE);
+        let held = request(&holder).acquire().await.expect("free");
+        let waiting = tokio::spawn(request(&waiter).acquire());
+        eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
+        held.release().await.expect("released");
+        let lease = waiting.await.expect("no panic").expect("its turn");
+        lease.release().await.expect("released");
+        fleet.assert_nobody_listens().await;
+    }
+    for server in fleet.servers() {
+        let denied: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
+        assert!(denied.is_empty(), "{denied:?}");
+    }
+}

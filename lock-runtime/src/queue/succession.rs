@@ -29,8 +29,8 @@ pub(crate) fn tokens(ttl: Duration, next: Option<Wants>) -> u64 {
     }
 }
 
-/// For how long the tasks of this process let those of others go first that were told of a release.
-/// They may leave the lock to one another for most of it first.
+/// For how long the tasks of this process let those of others go first that were told of a release. It is more than the others
+/// leave the lock to one another.
 const STAND_BACK: Duration = Duration::from_millis(12);
 
 /// A lock that is held, and may be handed over: its claim, and until when it may be believed.
