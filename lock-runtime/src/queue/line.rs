@@ -166,6 +166,10 @@ impl Line {
         self.verdict = Some((by, verdict));
     }
 
+    pub(super) fn forget_verdict(&mut self) {
+        self.verdict = None;
+    }
+
     pub(super) fn is_pressed(&self) -> bool {
         self.overdue > 0
     }

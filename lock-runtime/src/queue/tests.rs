@@ -233,6 +233,22 @@ fn a_holder_in_this_process_is_reason_enough() {
     );
 }
 
+/// There was an outage, and then somebody had the lock.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_of_before_the_last_holder_is_none() {
+    let site = Site::new();
+    let turn = site.turn();
+    let mut place = site.behind(site.in_ms(10));
+    turn.found(turn.begin(), &Verdict::nothing_works(&"k".into()));
+    let over = Arc::new(Held(None));
+    let weak: Weak<Held> = Arc::downgrade(&over);
+    turn.held_by(weak, Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(called(&mut place).is_none(), "it is found out anew");
+    turn.found(turn.begin(), &busy(2));
+    assert!(is_busy(called(&mut place).as_ref(), Duration::from_secs(2)));
+}
+
 /// What a holder had is no reason any more: somebody else may have it, or nobody.
 #[test]
 fn a_holder_whose_lease_is_over_is_no_reason() {

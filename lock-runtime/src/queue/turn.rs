@@ -92,6 +92,7 @@ impl Turn {
         let verdict = Verdict::held_here(&self.key, Some(left));
         self.tell_overdue(Number::MAX, &verdict, |line| {
             line.set_holder(Some(holder));
+            line.forget_verdict();
             line.contends_since = None;
         });
     }

@@ -20,6 +20,9 @@ const DEAF_POLL: (Duration, Duration) = (Duration::from_millis(5), Duration::fro
 /// The same where somebody does.
 const POLL: (Duration, Duration) = (Duration::from_millis(125), Duration::from_millis(250));
 
+/// How long nobody is asked again to tell, where nobody did: nodes that do not answer take their time.
+const DEAF: Duration = Duration::from_secs(1);
+
 /// All who wait hear of a release at once. Whoever has come last leaves them so many milliseconds to be first.
 const HEAD_START: u32 = 8;
 
@@ -30,6 +33,7 @@ pub(super) struct News {
     /// When the holder's lease ends, as far as is known.
     expires: Option<Instant>,
     deaf_polls: Backoff,
+    deaf_until: Option<Instant>,
     /// It was free when it was looked at last.
     is_free: bool,
 }
@@ -49,6 +53,7 @@ impl News {
             source: None,
             expires: None,
             deaf_polls: Backoff::new(least, most),
+            deaf_until: None,
             is_free: false,
         }
     }
@@ -56,9 +61,15 @@ impl News {
     /// Finds out what there is to know of a lock that is busy, and sees to it that its release is heard.
     pub(super) async fn ask_about(&mut self, redlock: &Redlock, key: &LockKey) {
         let known = |source: &Source| source.key == *key;
-        let is_new = !self.source.as_ref().is_some_and(known);
+        let is_known = self.source.as_ref().is_some_and(known);
+        let is_deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
+        let is_new = !is_known && !is_deaf;
         if is_new {
             let found = redlock.listen(key).await;
+            self.deaf_until = match found {
+                Some(_) => None,
+                None => Instant::now().checked_add(DEAF),
+            };
             self.source = found.map(|(listener, node)| Source {
                 key: key.clone(),
                 listener,
@@ -96,7 +107,10 @@ impl News {
         let poll = now.checked_add(pause).unwrap_or(now);
         match self.expires {
             // A node forgets a key in the millisecond after.
-            Some(expires) if now < expires => poll.min(expires + Duration::from_millis(1)),
+            Some(expires) if now < expires => {
+                let gone = expires.checked_add(Duration::from_millis(1));
+                poll.min(gone.unwrap_or(expires))
+            }
             _ => poll,
         }
     }
