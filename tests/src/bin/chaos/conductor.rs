@@ -253,9 +253,12 @@ impl Stage {
     }
 
     async fn come_to_rest(&self) -> Outcome {
+        // All at once: each goes on until its last bodies have ended.
+        for client in &self.clients {
+            client.lock().await.process.close_input();
+        }
         for client in &self.clients {
             let Client { process, name, .. } = &mut *client.lock().await;
-            process.close_input();
             let (status, lines) = process.finish().await;
             assert!(status.success(), "{name}: {status}: {lines:?}");
         }
