@@ -41,7 +41,7 @@ mod heavy {
             ("managers", &["connections", "descriptors", "threads"]),
             ("waiters", &["live_bytes"]),
         ] {
-            let (status, lines) = run(&["--keys", "2000", "--leak", leak]).await;
+            let (status, lines) = run(&["--keys", "1200", "--leak", leak]).await;
             let all = lines.join("\n");
             assert_eq!(status.code(), Some(1), "{leak}: {all}");
             for grown in grown {
