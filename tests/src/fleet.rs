@@ -80,6 +80,14 @@ impl Fleet {
             .expect("the fleet's nodes are a good configuration")
     }
 
+    /// A manager that is connected, and does not take a machine that is busy for an outage.
+    pub async fn patient_manager(&self) -> LockManager {
+        let locks = self.builder().node_timeout(Duration::from_secs(5)).build();
+        let locks = locks.expect("the fleet's nodes are a good configuration");
+        ready(&locks).await;
+        locks
+    }
+
     /// Makes this a deployment that has been used: whatever nodes are down when a manager comes later, the others vote.
     ///
     /// The first manager of a new deployment has to reach all nodes; see "A node that restarts" in the README. All must

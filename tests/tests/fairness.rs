@@ -8,9 +8,6 @@ use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// A machine that is busy is not an outage.
-const NODE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What one of them saw.
 struct Served {
     turns: u64,
@@ -39,12 +36,7 @@ async fn rivalry(processes: usize, tasks: usize) {
     let fleet = Fleet::start(5);
     let mut managers = Vec::new();
     for _ in 0..processes {
-        let locks = fleet
-            .builder()
-            .node_timeout(NODE_TIMEOUT)
-            .build()
-            .expect("a manager");
-        lock_tests::ready(&locks).await;
+        let locks = fleet.patient_manager().await;
         managers.push(locks);
     }
     let recorder = Recorder::new();

@@ -13,9 +13,6 @@ use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(20);
 
-/// A machine that is busy is not an outage.
-const NODE_TIMEOUT: Duration = Duration::from_secs(5);
-
 type Acquired = Result<lock_runtime::Lease, lock_runtime::LockError>;
 
 /// In line by the time that this returns.
@@ -58,6 +55,25 @@ async fn not_where_another_ttl_is_wanted() {
         let next = got(next).await;
         assert_eq!(locks.stats().handed_over, 0);
         assert!(next.remaining() <= ttl && next.remaining() > ttl * 9 / 10);
+    }
+}
+
+/// It is handed over for itself, and to who wants nothing with it.
+#[tokio::test(start_paused = true)]
+async fn not_where_several_are_wanted_together() {
+    for (has, wants) in [
+        (&["a", "b"][..], &["a"][..]),
+        (&["a"], &["a", "b"]),
+        (&["a", "b"], &["a", "b"]),
+    ] {
+        let locks = LockManager::in_memory();
+        let request = |keys: &[&str]| locks.lock_all(keys.iter().copied()).ttl(TTL);
+        let first = request(has).acquire().await.expect("free");
+        let next = in_line(request(wants)).await;
+        first.release().await.expect("released");
+        got(next).await.release().await.expect("released");
+        assert_eq!(locks.stats().handed_over, 0, "{has:?} {wants:?}");
+        assert_eq!(locks.stats().acquired, 2, "{has:?} {wants:?}");
     }
 }
 
@@ -170,12 +186,7 @@ async fn fences_grow_from_hand_to_hand_and_between_processes() {
     let mut work = JoinSet::new();
     let mut managers = Vec::new();
     for process in 0..3 {
-        let locks = fleet
-            .builder()
-            .node_timeout(NODE_TIMEOUT)
-            .build()
-            .expect("a manager");
-        lock_tests::ready(&locks).await;
+        let locks = fleet.patient_manager().await;
         managers.push(locks.clone());
         for task in 0..6 {
             let (locks, recorder, last) = (locks.clone(), recorder.clone(), Arc::clone(&last));
@@ -210,18 +221,8 @@ async fn fences_grow_from_hand_to_hand_and_between_processes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_processes_get_their_turn() {
     let fleet = Fleet::start(3);
-    let busy = fleet
-        .builder()
-        .node_timeout(NODE_TIMEOUT)
-        .build()
-        .expect("a manager");
-    let other = fleet
-        .builder()
-        .node_timeout(NODE_TIMEOUT)
-        .build()
-        .expect("a manager");
-    lock_tests::ready(&busy).await;
-    lock_tests::ready(&other).await;
+    let busy = fleet.patient_manager().await;
+    let other = fleet.patient_manager().await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut work = JoinSet::new();
     for _ in 0..32 {
@@ -256,11 +257,8 @@ async fn other_processes_get_their_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_processes_get_their_turn_whichever_node_they_listen_to() {
     let fleet = Fleet::start(3).behind_proxies();
-    let builder = || fleet.builder().node_timeout(NODE_TIMEOUT);
-    let busy = builder().build().expect("a manager");
-    let other = builder().build().expect("a manager");
-    lock_tests::ready(&busy).await;
-    lock_tests::ready(&other).await;
+    let busy = fleet.patient_manager().await;
+    let other = fleet.patient_manager().await;
     let held = busy.lock("k").ttl(TTL).acquire().await.expect("free");
     let waiting = tokio::spawn(other.lock("k").ttl(TTL).wait(DEADLINE).acquire());
     eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
@@ -413,9 +411,7 @@ async fn a_thousand_times() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asks_next_comes_behind_the_release() {
     let fleet = Fleet::start(5);
-    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build();
-    let locks = locks.expect("a manager");
-    lock_tests::ready(&locks).await;
+    let locks = fleet.patient_manager().await;
     for server in fleet.servers() {
         server.reset_command_stats();
     }
@@ -442,9 +438,7 @@ async fn whoever_asks_next_comes_behind_the_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn not_while_there_are_doubts() {
     let fleet = Fleet::start(3).behind_proxies();
-    let locks = fleet.builder().node_timeout(NODE_TIMEOUT).build();
-    let locks = locks.expect("a manager");
-    lock_tests::ready(&locks).await;
+    let locks = fleet.patient_manager().await;
     let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
     let next = in_line(locks.lock("k").ttl(TTL)).await;
     for proxy in fleet.proxies() {

@@ -170,19 +170,11 @@ fn reset(fleet: &Fleet) {
     }
 }
 
-async fn patient(fleet: &Fleet) -> LockManager {
-    // A machine that is busy is not an outage.
-    let locks = fleet.builder().node_timeout(Duration::from_secs(5)).build();
-    let locks = locks.expect("a manager");
-    lock_tests::ready(&locks).await;
-    locks
-}
-
 /// The cron tick and the flash sale: a hundred ask once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_hundred_who_try_once_one_wins_and_the_nodes_hardly_notice() {
     let fleet = Fleet::start(5);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     for round in 0..30 {
         reset(&fleet);
         let start = Arc::new(tokio::sync::Barrier::new(100));
@@ -222,8 +214,8 @@ async fn of_a_hundred_who_try_once_one_wins_and_the_nodes_hardly_notice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_who_try_once_ask_once_who_else_has_it() {
     let fleet = Fleet::start(5);
-    let rival = patient(&fleet).await;
-    let locks = patient(&fleet).await;
+    let rival = fleet.patient_manager().await;
+    let locks = fleet.patient_manager().await;
     let _held = rival.lock("k").ttl(TTL).acquire().await.expect("free");
     reset(&fleet);
     let mut tries = JoinSet::new();
@@ -252,7 +244,7 @@ async fn commands_do_not_grow_with_those_who_wait() {
     let mut per_hundred = Vec::new();
     for tasks in [4, 64] {
         let fleet = Fleet::start(5);
-        let locks = patient(&fleet).await;
+        let locks = fleet.patient_manager().await;
         let recorder = Recorder::new();
         reset(&fleet);
         let mut work = JoinSet::new();
@@ -289,7 +281,7 @@ async fn commands_do_not_grow_with_those_who_wait() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_bodies_follow_one_another_in_order() {
     let fleet = Fleet::start(3);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     let recorder = Recorder::new();
     let first = locks.lock("k").ttl(TTL).acquire().await.expect("free");
     let started = Arc::new(AtomicUsize::new(0));
@@ -318,7 +310,7 @@ async fn long_bodies_follow_one_another_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_wants_several_gets_on_among_those_who_want_one() {
     let fleet = Fleet::start(3);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     let recorder = Recorder::new();
     let mut work = JoinSet::new();
     for task in 0..12 {
@@ -354,8 +346,8 @@ async fn who_wants_several_gets_on_among_those_who_want_one() {
 #[tokio::test]
 async fn who_waits_for_several_is_not_waited_for() {
     let fleet = Fleet::start(3);
-    let rival = patient(&fleet).await;
-    let locks = patient(&fleet).await;
+    let rival = fleet.patient_manager().await;
+    let locks = fleet.patient_manager().await;
     let _busy = rival.lock("b").ttl(TTL).acquire().await.expect("free");
     let both = locks.lock_all(["a", "b"]).ttl(TTL).wait(DEADLINE);
     let both = tokio::spawn(both.acquire());

@@ -15,16 +15,6 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait that is woken by nothing else ends by asking again: at the latest after this.
 const POLL: Duration = Duration::from_millis(250);
 
-async fn patient(fleet: &Fleet) -> LockManager {
-    let locks = fleet
-        .builder()
-        .node_timeout(NODE_TIMEOUT)
-        .build()
-        .expect("a manager");
-    lock_tests::ready(&locks).await;
-    locks
-}
-
 fn set_everywhere(fleet: &Fleet, key: &str, millis: &str) {
     for server in fleet.servers() {
         let _: String = server.command(&["SET", key, "somebody", "PX", millis]);
@@ -35,7 +25,7 @@ fn set_everywhere(fleet: &Fleet, key: &str, millis: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_wakes_whoever_waits_elsewhere() {
     let fleet = Fleet::start(5);
-    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    let (holder, waiter) = (fleet.patient_manager().await, fleet.patient_manager().await);
     let mut delays = Vec::new();
     for round in 0..50 {
         let key = format!("k{round}");
@@ -53,11 +43,66 @@ async fn a_release_wakes_whoever_waits_elsewhere() {
     assert!(delays[25] < POLL / 4, "{delays:?}");
 }
 
+/// Eight hear of the release at the same moment. Whoever does not get the lock has asked one node, and split no vote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_loses_the_race_has_asked_one_node() {
+    const WAITERS: u64 = 8;
+    let fleet = Fleet::start(5);
+    let holder = fleet.patient_manager().await;
+    let mut managers = Vec::new();
+    for _ in 0..WAITERS {
+        managers.push(fleet.patient_manager().await);
+    }
+    let sets = || -> Vec<u64> {
+        let stats = fleet.servers().iter().map(|server| server.command_stats());
+        let mut sets: Vec<_> = stats
+            .map(|stats| stats.get("set").copied().unwrap_or(0))
+            .collect();
+        sets.sort_unstable();
+        sets
+    };
+    let mut asked_of_others = Vec::new();
+    for round in 0..15 {
+        let key = format!("k{round}");
+        let channel = format!("{{{key}}}:released");
+        let held = holder.lock(&*key).ttl(TTL).acquire().await.expect("free");
+        let mut waits = JoinSet::new();
+        for locks in &managers {
+            waits.spawn(locks.lock(&*key).ttl(TTL).wait(DEADLINE).acquire());
+        }
+        eventually(DEADLINE, "all listen", || {
+            let listeners = fleet.servers().iter().map(|server| {
+                let (_, listeners): (String, u64) = server.command(&["PUBSUB", "NUMSUB", &channel]);
+                listeners
+            });
+            listeners.max() == Some(WAITERS)
+        })
+        .await;
+        for server in fleet.servers() {
+            server.reset_command_stats();
+        }
+        held.release().await.expect("released");
+        let won = waits
+            .join_next()
+            .await
+            .expect("a waiter")
+            .expect("no panic");
+        eventually(DEADLINE, "all have asked", || sets()[4] >= WAITERS).await;
+        asked_of_others.push(sets()[..4].iter().sum::<u64>());
+        waits.shutdown().await;
+        drop(won);
+    }
+    asked_of_others.sort_unstable();
+    // One each by the winner. Whoever asks again in the meantime asks all, on a machine that is busy.
+    assert!(asked_of_others[7] <= WAITERS, "{asked_of_others:?}");
+    fleet.assert_nobody_listens().await;
+}
+
 /// The lock is released in the moment between the try that fails and the subscription, again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_before_the_subscription_is_not_missed() {
     let fleet = Fleet::start(3);
-    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    let (holder, waiter) = (fleet.patient_manager().await, fleet.patient_manager().await);
     let mut delays = Vec::new();
     for round in 0..200_u64 {
         let held = holder
@@ -84,7 +129,7 @@ async fn a_release_before_the_subscription_is_not_missed() {
 #[tokio::test]
 async fn a_key_that_is_deleted_by_hand_is_found_by_asking_again() {
     let fleet = Fleet::start(3);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     set_everywhere(&fleet, "k", "60000");
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
     eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;
@@ -100,7 +145,7 @@ async fn a_key_that_is_deleted_by_hand_is_found_by_asking_again() {
 #[tokio::test]
 async fn a_key_that_expires_is_found_when_it_does() {
     let fleet = Fleet::start(3);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     for millis in ["40", "700", "2000"] {
         let began = Instant::now();
         set_everywhere(&fleet, "k", millis);
@@ -123,7 +168,7 @@ async fn a_key_that_expires_is_found_when_it_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waits_leave_no_subscription() {
     let fleet = Fleet::start(3);
-    let (holder, waiter) = (patient(&fleet).await, patient(&fleet).await);
+    let (holder, waiter) = (fleet.patient_manager().await, fleet.patient_manager().await);
     for round in 0..10 {
         let mut held = Vec::new();
         let mut waits = JoinSet::new();
@@ -207,12 +252,7 @@ async fn without_permission_for_channels_it_asks_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
     let fleet = Fleet::start(3).behind_proxies();
-    let locks = fleet
-        .builder()
-        .node_timeout(NODE_TIMEOUT)
-        .build()
-        .expect("a manager");
-    lock_tests::ready(&locks).await;
+    let locks = fleet.patient_manager().await;
     for _ in 0..5 {
         set_everywhere(&fleet, "k", "60000");
         let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait(DEADLINE).acquire());
@@ -237,7 +277,7 @@ async fn a_connection_that_breaks_does_not_keep_anybody_waiting() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_that_failed_wakes_nobody() {
     let fleet = Fleet::start(3);
-    let waiters = [patient(&fleet).await, patient(&fleet).await];
+    let waiters = [fleet.patient_manager().await, fleet.patient_manager().await];
     set_everywhere(&fleet, "k", "60000");
     let mut waiting = JoinSet::new();
     for locks in &waiters {
@@ -283,7 +323,7 @@ async fn an_attempt_that_failed_wakes_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_says_how_long_the_last_holder_has_it() {
     let fleet = Fleet::start(3);
-    let locks = patient(&fleet).await;
+    let locks = fleet.patient_manager().await;
     set_everywhere(&fleet, "k", "3600000");
     let waiting = tokio::spawn(locks.lock("k").ttl(TTL).wait_forever().acquire());
     eventually(DEADLINE, "it listens", || fleet.listened_to() == 1).await;

@@ -79,9 +79,8 @@ impl Line {
         self.waiting.values().next()
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Number, Waiter)> {
-        let number = *self.waiting.keys().next()?;
-        self.remove(number).map(|waiter| (number, waiter))
+    pub(super) fn first_number(&self) -> Option<Number> {
+        self.waiting.keys().next().copied()
     }
 
     pub(super) fn remove(&mut self, number: Number) -> Option<Waiter> {
@@ -95,15 +94,14 @@ impl Line {
         std::mem::take(&mut self.waiting).into_values()
     }
 
-    /// Whoever has no more time, and came before that number or has it.
-    pub(super) fn take_overdue(&mut self, by: Number) -> Vec<(Number, Waiter)> {
+    /// Who has no more time, and came before that number or has it.
+    pub(super) fn overdue(&self, by: Number) -> Vec<Number> {
         if self.overdue == 0 {
             return Vec::new();
         }
-        let overdue = self.waiting.range(..=by).filter(|(_, who)| who.overdue);
-        let numbers: Vec<_> = overdue.map(|(number, _)| *number).collect();
-        let told = numbers.into_iter();
-        told.filter_map(|number| Some((number, self.remove(number)?)))
+        let came = self.waiting.range(..=by);
+        came.filter(|(_, who)| who.overdue)
+            .map(|(number, _)| *number)
             .collect()
     }
 

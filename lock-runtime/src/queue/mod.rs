@@ -94,6 +94,32 @@ pub(crate) enum Called {
     Refused(Verdict),
 }
 
+/// Whoever is taken out of a line has no deadline any more.
+impl Lines {
+    /// The first one, whose turn it is.
+    fn call_first(&mut self, key: &LockKey) -> Option<Waiter> {
+        let line = self.by_key.get_mut(key)?;
+        line.set_holder(None);
+        let number = line.first_number()?;
+        self.remove(key, number)
+    }
+
+    fn remove(&mut self, key: &LockKey, number: Number) -> Option<Waiter> {
+        let waiter = self.by_key.get_mut(key)?.remove(number)?;
+        self.deadlines.remove(number, waiter.deadline);
+        Some(waiter)
+    }
+
+    /// Those who have no more time, and came by then.
+    fn take_overdue(&mut self, key: &LockKey, by: Number) -> Vec<Waiter> {
+        let overdue = self.by_key.get(key).map(|line| line.overdue(by));
+        let numbers = overdue.unwrap_or_default().into_iter();
+        numbers
+            .filter_map(|number| self.remove(key, number))
+            .collect()
+    }
+}
+
 impl Queue {
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
@@ -198,17 +224,12 @@ impl Queue {
     /// Takes the first out of a line, if he fits.
     fn next(&self, key: &LockKey, fits: impl FnOnce(&Wants) -> bool) -> Option<Waiter> {
         let mut lines = self.lines();
-        let Lines {
-            by_key, deadlines, ..
-        } = &mut *lines;
-        let line = by_key.get_mut(key)?;
-        if !fits(&line.first()?.wants) {
-            return None;
+        let first = lines.by_key.get(key)?.first()?;
+        if fits(&first.wants) {
+            lines.call_first(key)
+        } else {
+            None
         }
-        line.set_holder(None);
-        let (number, waiter) = line.pop()?;
-        deadlines.remove(number, waiter.deadline);
-        Some(waiter)
     }
 
     /// Ends a line, or gives its turn to the first in it.
@@ -216,18 +237,10 @@ impl Queue {
         loop {
             let waiter = {
                 let mut lines = self.lines();
-                let Lines {
-                    by_key, deadlines, ..
-                } = &mut *lines;
-                let Some(line) = by_key.get_mut(key) else {
+                let Some(waiter) = lines.call_first(key) else {
+                    lines.by_key.remove(key);
                     return;
                 };
-                line.set_holder(None);
-                let Some((number, waiter)) = line.pop() else {
-                    by_key.remove(key);
-                    return;
-                };
-                deadlines.remove(number, waiter.deadline);
                 waiter
             };
             match waiter.call(Called::Turn(Turn::new(self, key))) {
@@ -241,11 +254,7 @@ impl Queue {
     /// Nobody looks after their deadlines any more.
     fn give_up(&self, left: Due) {
         for ((_, number), key) in left {
-            let waiter = {
-                let mut lines = self.lines();
-                let line = lines.by_key.get_mut(&key);
-                line.and_then(|line| line.remove(number))
-            };
+            let waiter = self.lines().remove(&key, number);
             if let Some(waiter) = waiter {
                 waiter.refuse(Verdict::nothing_works(&key));
             }
@@ -315,19 +324,7 @@ impl Drop for Place {
         if self.is_called {
             return;
         }
-        let left = {
-            let mut lines = self.queue.lines();
-            let Lines {
-                by_key, deadlines, ..
-            } = &mut *lines;
-            let line = by_key.get_mut(&self.key);
-            let left = line.and_then(|line| line.remove(self.number));
-            deadlines.remove(
-                self.number,
-                left.as_ref().and_then(|waiter| waiter.deadline),
-            );
-            left
-        };
+        let left = self.queue.lines().remove(&self.key, self.number);
         drop(left);
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::line::{Line, Number};
-use super::{Baton, Called, Holder, Lines, Queue, Verdict, Wants, succession};
+use super::{Baton, Called, Holder, Queue, Verdict, Wants, succession};
 use crate::key::LockKey;
 
 /// The right to ask the nodes for a lock, and then to hold it. Dropped, it goes to the next in line.
@@ -102,20 +102,13 @@ impl Turn {
         let Some(queue) = &self.queue else { return };
         let told = {
             let mut lines = queue.lines();
-            let Lines {
-                by_key, deadlines, ..
-            } = &mut *lines;
-            let Some(line) = by_key.get_mut(&self.key) else {
+            let Some(line) = lines.by_key.get_mut(&self.key) else {
                 return;
             };
             act(line);
-            let told = line.take_overdue(by);
-            for (number, waiter) in &told {
-                deadlines.remove(*number, waiter.deadline);
-            }
-            told
+            lines.take_overdue(&self.key, by)
         };
-        for (_, waiter) in told {
+        for waiter in told {
             waiter.refuse(verdict.clone());
         }
     }

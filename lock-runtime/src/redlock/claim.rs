@@ -15,7 +15,7 @@ use super::fence::Block;
 use super::quorum::quorum;
 use super::renew::Renewal;
 use super::replies::Replies;
-use super::{Cause, Redlock, Refusal, order, validity};
+use super::{Cause, Redlock, Refusal, validity};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::error::{NodeVote, Vote};
@@ -359,7 +359,7 @@ impl Release {
         if self.afterwards.is_none() || self.confirmation.others_were_told() {
             return true;
         }
-        let ranks = order::for_key(&self.wire, self.redlock.node_names().into_iter());
+        let ranks = self.redlock.ranks(&self.wire);
         let mut answers = ranks.iter().map(|&node| &self.confirmation.answers[node]);
         let first = answers.find(|answer| !matches!(answer, Some(Err(_))));
         first.is_none_or(Option::is_some)

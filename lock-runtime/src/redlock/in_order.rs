@@ -1,7 +1,7 @@
 //! Asking for a lock that others are known to want: the key's first node alone, and the others only once it has granted.
 //!
 //! When a lock is released, everybody who waits for it hears of it at once. If they asked all nodes at once, they would
-//! split the votes. Everybody ranks the nodes the same way (see [`order`]), so the first node decides: whoever it grants
+//! split the votes. Everybody ranks the nodes the same way (see [`order`](super::order)), so the first node decides: whoever it grants
 //! the lock to asks the others, and everybody else has cost one command, and has nothing to give back. One round trip
 //! more for the winner is the price.
 //!
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
 use super::quorum::{Ballot, Decision, quorum};
-use super::{Redlock, Refusal, Want, order, split};
+use super::{Redlock, Refusal, Want, split};
 use crate::key::LockKey;
 use crate::node::{Holder, Listener};
 
@@ -28,7 +28,7 @@ impl Redlock {
             Ok(attempt) => attempt,
             Err(refusal) => return (Err(refusal), Stragglers::none()),
         };
-        let ranks = order::for_key(&attempt.claim.wire, self.node_names().into_iter());
+        let ranks = self.ranks(&attempt.claim.wire);
         let most_failures = ranks.len() - quorum(ranks.len());
         for &first in ranks.iter().take(most_failures + 1) {
             attempt.ask(|node| node == first);
@@ -49,7 +49,7 @@ impl Redlock {
     /// Has the first node that does it tell of the lock's releases, from when this returns on. Also says which node that is.
     pub(crate) async fn listen(&self, key: &LockKey) -> Option<(Listener, usize)> {
         let wire = key.prefixed(&self.prefix);
-        for position in order::for_key(&wire, self.node_names().into_iter()) {
+        for position in self.ranks(&wire) {
             let listening = Arc::clone(&self.nodes[position]);
             let listening =
                 self.ask_one(position, |limit| listening.listen(Arc::clone(&wire), limit));

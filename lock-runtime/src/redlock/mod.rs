@@ -252,6 +252,11 @@ impl Redlock {
         false
     }
 
+    /// Positions of the nodes in the order in which they decide for a lock, by its key on the nodes.
+    fn ranks(&self, wire: &str) -> Vec<usize> {
+        order::for_key(wire, self.nodes.iter().map(|node| &**node.name()))
+    }
+
     pub(crate) fn node_names(&self) -> Vec<&str> {
         self.nodes.iter().map(|node| &**node.name()).collect()
     }

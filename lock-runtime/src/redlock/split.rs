@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
 use super::quorum::{Ballot, Decision, quorum};
-use super::{Redlock, Refusal, Want, order};
+use super::{Redlock, Refusal, Want};
 use crate::backoff::between;
 use crate::node::Owner;
 
@@ -45,8 +45,7 @@ pub(super) async fn settle(
     want: Want,
 ) -> (Result<Claim, Refusal>, Stragglers) {
     let key = first.claim.key.clone();
-    let names = redlock.nodes.iter().map(|node| &**node.name());
-    let ranks = order::for_key(&first.claim.wire, names);
+    let ranks = redlock.ranks(&first.claim.wire);
     let until = patience(redlock, want);
     let mut refusing = Refusing::default();
     let mut attempt = first;
