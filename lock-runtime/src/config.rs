@@ -1,19 +1,21 @@
 //! How a manager is set up: nodes and numbers, looked at once, when it is built.
 
 mod node_spec;
+mod node_url;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::error::ConfigError;
 use crate::executor::Executor;
-use crate::node::redis::{RedisNode, Target, marker};
+use crate::node::redis::{Place, RedisNode, Target, marker};
 use crate::node::{Ledger, Node};
 use crate::redlock::{Fences, Redlock};
 
 pub use node_spec::{NodeSpec, memory};
 
-use node_spec::{Planned, Server, read_all};
+use node_spec::{Planned, read_all};
+use node_url::{Server, Whereabouts};
 
 /// The longest `max_ttl`. A lock that must live longer is a record, not a lease.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -54,8 +56,7 @@ impl LockManagerBuilder {
 
     /// Adds the nodes of a list, separated by commas: what `LOCK_NODES` holds.
     pub fn nodes(self, list: &str) -> Self {
-        let nodes = list.split(',').map(str::trim);
-        nodes.filter(|node| !node.is_empty()).fold(self, Self::node)
+        NodeSpec::list(list).into_iter().fold(self, Self::node)
     }
 
     /// Put before every key, so that locks do not meet an application's own keys. Default: nothing.
@@ -121,9 +122,13 @@ impl LockManagerBuilder {
         } else {
             Executor::own_thread().map_err(|error| ConfigError::Thread(error.to_string()))?
         };
-        let target = |server: Server| Target {
+        let target = |server: Box<Server>| Target {
             name: server.name,
-            address: server.address,
+            place: match server.whereabouts {
+                Whereabouts::Server(address) => Place::Server(address),
+                Whereabouts::Sentinels(sentinels) => Place::Sentinels(sentinels),
+                Whereabouts::Cluster(_) => unreachable!("refused when its URL was read"),
+            },
             login: server.login,
             node_timeout: self.node_timeout,
             // With one node there is no quorum to protect.

@@ -1,24 +1,45 @@
-//! One node, as it is written: a URL that is read here, or a node of this process.
+//! One node, as it is given: a URL, or a node of this process.
 
 use std::fmt;
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
-
+use super::node_url::{Server, Whereabouts, read, without_login};
 use crate::error::ConfigError;
 use crate::node::memory::MemoryNode;
-use crate::node::redis::Address;
 
-/// One node of the quorum: a server, or one embedded in this process.
+/// One node of the quorum: a server, a Sentinel group, or one embedded in this process.
 ///
-/// From text it is a URL: `redis://host:port`, `redis://user:password@host:port/database`, `redis+unix:///path`; or the
-/// word `memory()`. In a password `/`, `?`, `#` and `%` are written `%2F`, `%3F`, `%23` and `%25`, and where several nodes
-/// are listed, `,` is written `%2C`.
+/// From text it is the word `memory()` or a URL:
+///
+/// | URL | node |
+/// |---|---|
+/// | `redis://[[user]:password@]host[:port][/database]` | a server |
+/// | `rediss://…` | the same over TLS |
+/// | `redis+unix:///path[?user=…&pass=…&db=…]` | a server on this machine |
+/// | `redis+sentinel://[[user]:password@]host[:port],…/group[/database]` | the primary of a group, wherever its sentinels say that it is |
+/// | `redis+cluster://[[user]:password@]host[:port],…` | a Redis Cluster that these are some of the servers of |
+///
+/// What `rediss+sentinel://` and `rediss+cluster://` name is reached over TLS, the sentinels included. The sentinels have a
+/// login of their own. `valkey` may be written for `redis`.
+///
+/// Options follow a `?` and are separated by `&`:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `replicas=2` | see [`replicas`](Self::replicas) |
+/// | `sentinel_user=…`, `sentinel_password=…` | the login at the sentinels |
+/// | `ca=/file`, `cert=/file`, `key=/file` | for TLS, in PEM: who signs the certificates of the servers, instead of who the system trusts; and this client's own certificate |
+///
+/// In a password `/`, `?`, `#`, `&` and `%` are written `%2F`, `%3F`, `%23`, `%26` and `%25`, and where several nodes are
+/// listed, `,` is written `%2C`.
 #[derive(Clone)]
-pub struct NodeSpec(Spec);
+pub struct NodeSpec {
+    what: What,
+    replicas: Option<usize>,
+}
 
 #[derive(Clone)]
-enum Spec {
+enum What {
     Url(String),
     Memory(Arc<MemoryNode>),
 }
@@ -29,14 +50,78 @@ enum Spec {
 /// that are given clones of it contend for the same locks.
 #[must_use]
 pub fn memory() -> NodeSpec {
-    NodeSpec(Spec::Memory(Arc::new(MemoryNode::new())))
+    NodeSpec::of(What::Memory(Arc::new(MemoryNode::new())))
 }
+
+impl NodeSpec {
+    fn of(what: What) -> Self {
+        let replicas = None;
+        Self { what, replicas }
+    }
+
+    /// How many replicas of the server must have a lock before the server's vote for it counts. From 0 to 100; default 0:
+    /// replicas are not asked.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = Some(replicas);
+        self
+    }
+
+    /// The nodes of a list, separated by commas. What has no scheme goes on with the hosts of the URL before it.
+    pub(super) fn list(list: &str) -> Vec<Self> {
+        let mut nodes: Vec<String> = Vec::new();
+        let pieces = list.split(',').map(str::trim);
+        for piece in pieces.filter(|piece| !piece.is_empty()) {
+            let has_hosts = |url: &String| {
+                let (scheme, _) = url.split_once("://").unwrap_or_default();
+                scheme.ends_with("+sentinel") || scheme.ends_with("+cluster")
+            };
+            match nodes.last_mut().filter(|before| has_hosts(before)) {
+                Some(before) if !piece.contains("://") && piece != MEMORY => {
+                    before.push(',');
+                    before.push_str(piece);
+                }
+                _ => nodes.push(piece.to_owned()),
+            }
+        }
+        nodes.into_iter().map(Self::from).collect()
+    }
+
+    fn plan(self) -> Result<Planned, &'static str> {
+        let Self { what, replicas } = self;
+        match what {
+            What::Memory(_) if replicas.is_some_and(|count| count > 0) => {
+                Err("a node of this process has no replicas")
+            }
+            What::Memory(node) => Ok(Planned::Memory(node)),
+            What::Url(url) => {
+                let mut server = read(&url)?;
+                if let Some(replicas) = replicas {
+                    server.replicas = replicas;
+                }
+                server.check()?;
+                Ok(Planned::Server(Box::new(server)))
+            }
+        }
+    }
+
+    /// As it was written, but for the user and the password.
+    fn shown(&self) -> String {
+        match &self.what {
+            What::Url(url) => without_login(url),
+            What::Memory(_) => MEMORY.to_owned(),
+        }
+    }
+}
+
+/// How a node of this process is written.
+const MEMORY: &str = "memory()";
 
 impl From<&str> for NodeSpec {
     fn from(url: &str) -> Self {
         match url.trim() {
-            "memory()" => memory(),
-            url => Self(Spec::Url(url.to_owned())),
+            MEMORY => memory(),
+            url => Self::of(What::Url(url.to_owned())),
         }
     }
 }
@@ -55,13 +140,7 @@ impl From<&String> for NodeSpec {
 
 impl fmt::Debug for NodeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Spec::Url(url) => f
-                .debug_tuple("NodeSpec")
-                .field(&without_login(url))
-                .finish(),
-            Spec::Memory(_) => f.write_str("memory()"),
-        }
+        f.debug_tuple("NodeSpec").field(&self.shown()).finish()
     }
 }
 
@@ -69,16 +148,7 @@ impl fmt::Debug for NodeSpec {
 #[derive(Debug)]
 pub(super) enum Planned {
     Memory(Arc<MemoryNode>),
-    Server(Server),
-}
-
-/// A server, as its URL says.
-#[derive(Debug)]
-pub(super) struct Server {
-    /// What operators call it: never holds a password.
-    pub(super) name: Arc<str>,
-    pub(super) address: Address,
-    pub(super) login: RedisConnectionInfo,
+    Server(Box<Server>),
 }
 
 /// Reads all nodes.
@@ -88,21 +158,14 @@ pub(super) struct Server {
 /// [`ConfigError::Node`] for the first that cannot be read, [`ConfigError::DuplicateNode`] for the first that comes again.
 pub(super) fn read_all(specs: Vec<NodeSpec>) -> Result<Vec<Planned>, ConfigError> {
     let mut nodes: Vec<Planned> = Vec::with_capacity(specs.len());
-    for (index, NodeSpec(spec)) in specs.into_iter().enumerate() {
+    for (index, spec) in specs.into_iter().enumerate() {
         let position = index + 1;
-        let node = match spec {
-            Spec::Memory(node) => Planned::Memory(node),
-            Spec::Url(url) => match read(&url) {
-                Ok(server) => Planned::Server(server),
-                Err(reason) => {
-                    return Err(ConfigError::Node {
-                        position,
-                        node: without_login(&url),
-                        reason: reason.to_owned(),
-                    });
-                }
-            },
-        };
+        let shown = spec.shown();
+        let node = spec.plan().map_err(|reason| ConfigError::Node {
+            position,
+            node: shown,
+            reason: reason.to_owned(),
+        })?;
         if nodes.iter().any(|other| other.is_same(&node)) {
             let node = node.name();
             return Err(ConfigError::DuplicateNode { position, node });
@@ -116,335 +179,36 @@ impl Planned {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Memory(one), Self::Memory(other)) => Arc::ptr_eq(one, other),
-            (Self::Server(one), Self::Server(other)) => one.address == other.address,
+            (Self::Server(one), Self::Server(other)) => one.whereabouts.may_be(&other.whereabouts),
             _ => false,
         }
     }
 
     fn name(&self) -> String {
         match self {
-            Self::Memory(_) => "memory()".to_owned(),
+            Self::Memory(_) => MEMORY.to_owned(),
             Self::Server(server) => server.name.to_string(),
         }
     }
 }
 
-const NOT_A_URL: &str = "not a node URL, such as redis://host:6379 or redis+unix:///path";
-
-/// What a URL says, or what is wrong with it in words that quote nothing of it: what cannot be read may be a password.
-fn read(url: &str) -> Result<Server, &'static str> {
-    // Whoever reads URLs leaves out line breaks and tabs without a word.
-    if url.contains(char::is_control) {
-        return Err("it has a line break or another control character inside");
-    }
-    let (scheme, rest) = url.split_once("://").ok_or(NOT_A_URL)?;
-    let is_path = match scheme.to_ascii_lowercase().as_str() {
-        "redis" | "valkey" => false,
-        "redis+unix" | "valkey+unix" | "unix" => true,
-        "rediss" | "valkeys" => return Err("TLS is not supported by this version"),
-        _ => return Err(NOT_A_URL),
-    };
-    if !is_path {
-        read_authority(rest)?;
-    }
-    let info: ConnectionInfo = url.into_connection_info().map_err(|_| NOT_A_URL)?;
-    let login = info.redis_settings().clone();
-    if !(0..=i64::from(u16::MAX)).contains(&login.db()) {
-        return Err("there is no such database");
-    }
-    if login.username().is_some() && login.password().is_none() {
-        return Err(
-            "it names a user and no password: a password of the default user is written :password@host",
-        );
-    }
-    let address = match info.addr() {
-        ConnectionAddr::Tcp(_, 0) => return Err("there is no port 0"),
-        // Names of hosts are the same in upper and lower case.
-        ConnectionAddr::Tcp(host, port) => Address::Tcp(host.to_ascii_lowercase(), *port),
-        ConnectionAddr::Unix(path) if cfg!(unix) => Address::Unix(path.clone()),
-        ConnectionAddr::Unix(_) => return Err("this system has no Unix sockets"),
-        _ => return Err("this kind of address is not supported"),
-    };
-    let name = match &address {
-        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-        Address::Tcp(host, port) => format!("{host}:{port}"),
-        Address::Unix(path) => path.display().to_string(),
-    };
-    Ok(Server {
-        name: name.into(),
-        address,
-        login,
-    })
-}
-
-/// Looks at what stands behind `redis://`. A password that is not encoded is easily read as something else, most of all as
-/// the name of the host, which is shown.
-fn read_authority(rest: &str) -> Result<(), &'static str> {
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, further) = rest.split_at(end);
-    if further.contains('@') {
-        return Err(
-            "an @ comes after a /, ? or #, which are written %2F, %3F and %23 in a password",
-        );
-    }
-    if further.contains('#') {
-        return Err("a # begins what no node URL has; in a password it is written %23");
-    }
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => host,
-        None => authority,
-    };
-    let of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    if host.starts_with('[') || host.bytes().all(of_a_name) {
-        Ok(())
-    } else {
-        Err("the host is neither a name nor an address")
+impl Whereabouts {
+    /// Whether both are the same node, as far as can be told without asking it.
+    fn may_be(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Server(one), Self::Server(other)) => one == other,
+            (Self::Sentinels(one), Self::Sentinels(other)) => {
+                one.group == other.group && share(&one.hosts, &other.hosts)
+            }
+            (Self::Cluster(one), Self::Cluster(other)) => share(one, other),
+            _ => false,
+        }
     }
 }
 
-/// A URL without user, password and parameters; of what cannot be read as one, nothing but the scheme.
-fn without_login(url: &str) -> String {
-    const SCHEMES: [&str; 9] = [
-        "redis",
-        "rediss",
-        "redis+unix",
-        "valkey",
-        "valkeys",
-        "valkey+unix",
-        "unix",
-        "http",
-        "https",
-    ];
-    let (scheme, _) = url.split_once("://").unwrap_or_default();
-    let scheme = scheme.to_ascii_lowercase();
-    match read(url) {
-        Ok(server) => format!("{scheme}://{}", server.name),
-        Err(_) if SCHEMES.contains(&scheme.as_str()) => format!("{scheme}://…"),
-        Err(_) => "…".to_owned(),
-    }
+fn share<T: PartialEq>(some: &[T], others: &[T]) -> bool {
+    some.iter().any(|one| others.contains(one))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::manager::LockManager;
-
-    fn build(nodes: &[&str]) -> Result<LockManager, ConfigError> {
-        nodes
-            .iter()
-            .fold(LockManager::builder(), |builder, &node| builder.node(node))
-            .build()
-    }
-
-    /// Also the parts of it that a mistake in writing makes a host, a port, a path or a parameter of.
-    #[test]
-    fn passwords_are_shown_nowhere() {
-        let secret = "hunter2";
-        for url in [
-            "redis://user:hunter2@host:1/0",
-            "redis://user:hunter2@host:port",
-            "redis://user:hunter2@host:99999",
-            "redis://user:hunter2@host:0",
-            "redis://user:hunter2@host:1/database",
-            "redis://user:hunter2@host:1/99999999999999999999",
-            "redis://user:hunter2@host:1/-1",
-            "redis://user:hunter2@",
-            "redis://:hunter2@",
-            "redis://hunter2@host",
-            "redis://:hunter2",
-            "redis:hunter2@host",
-            "redis:/user:hunter2@host",
-            "user:hunter2@host",
-            "rediss://user:hunter2@host:1",
-            "REDISS://user:hunter2@host:1",
-            "valkeys://user:hunter2@host:1",
-            "http://user:hunter2@host:1",
-            "redis-sentinel://user:hunter2@host:1",
-            "redis://user:hun@ter2:hunter2@host:1",
-            "redis://user:@hunter2@host:1",
-            "redis://user:hunter2/x@host:1",
-            "redis://user:1/hunter2@host:1",
-            "redis://hunter2/x@host:1",
-            "redis://hunter2#x@host:1",
-            "redis://hunter2?x@host:1",
-            "redis://user:1#hunter2@host:1",
-            "redis://user:1?hunter2@host:1",
-            "redis://user:1?protocol=hunter2",
-            "redis://host:1#hunter2",
-            "redis://user:%hunter2@host:1",
-            "redis://user:%zzhunter2@host:1",
-            "redis://user:%ffhunter2@host:1",
-            "redis://user%3Ahunter2%40host:1",
-            "redis://user:hunter2\\@host:1",
-            "redis://user:hunter2[@host:1",
-            "redis://[hunter2@host:1",
-            "redis://user:hunter2@[::1",
-            "redis://user:hunter2@[hunter2]:1",
-            "redis://user:hunter2@ho st:1",
-            "redis://user:hunter2@host:1\nredis://user:hunter2@host:2",
-            "redis://user:hun\tter2hunter2@host:1",
-            "redis://user:hunter2\0@host:1",
-            "redis://user:hunter2 {}|^`<>\"@host:1",
-            "redis://user:hunter2,x@host:1",
-            "redis+unix://hunter2@host/path",
-            "redis+unix:///path?user=me&pass=hunter2",
-            "redis+unix:///path?user=me&pass=sec@hunter2",
-            "redis+unix:///path?user=me&pass=hunter2&db=x",
-            "hunter2",
-            "hunter2://x",
-            "://hunter2",
-        ] {
-            let spec = format!("{:?}", NodeSpec::from(url));
-            assert!(!spec.contains(secret), "{spec}");
-            let builder = LockManager::builder().node(url);
-            assert!(!format!("{builder:?}").contains(secret));
-            match builder.build() {
-                Ok(manager) => assert!(!format!("{manager:?}").contains(secret), "{url}"),
-                Err(error) => {
-                    let said = format!("{error} {error:?}");
-                    assert!(!said.contains(secret) && said.contains("node 1"), "{said}");
-                }
-            }
-        }
-    }
-
-    /// Around it, whatever means something in a URL, at three places at once.
-    #[test]
-    fn passwords_are_shown_nowhere_whatever_stands_around_them() {
-        let odd = [
-            "", "/", "//", "?", "#", "@", ":", "%", "[", "]", "\\", " ", "\n", "\0", ",", ";", "&",
-            "=", "%40", "%3A", "%2F", "%ff", "п",
-        ];
-        for (first, second, third) in odd
-            .iter()
-            .flat_map(|first| odd.iter().map(move |second| (first, second)))
-            .flat_map(|(first, second)| odd.iter().map(move |third| (first, second, third)))
-        {
-            let url = format!("redis://{first}user:{second}hunter2{third}@host:1");
-            assert!(!without_login(&url).contains("hunter2"), "{url}");
-            if let Ok(server) = read(&url) {
-                assert_eq!(&*server.name, "host:1", "{url}");
-                assert!(server.login.password().is_some(), "{url}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_password_may_be_anything_that_is_written_as_urls_write_it() {
-        for (written, meant) in [
-            ("hunter2", "hunter2"),
-            ("a@b:c@d", "a@b:c@d"),
-            ("%40%2F%3F%23%25%2C%5B", "@/?#%,["),
-            ("100%", "100%"),
-            ("%zz", "%zz"),
-            ("a[b]{c}|d\\e^f g", "a[b]{c}|d\\e^f g"),
-            ("%D0%BF", "п"),
-            ("п", "п"),
-        ] {
-            let server = read(&format!("redis://user:{written}@host:1/2"));
-            let server = server.unwrap_or_else(|reason| panic!("{written}: {reason}"));
-            assert_eq!(server.login.password(), Some(meant), "{written}");
-            assert_eq!(server.login.username(), Some("user"));
-            assert_eq!(server.login.db(), 2);
-            assert_eq!(&*server.name, "host:1");
-        }
-        let server = read("redis+unix:///run/redis.sock?user=me&pass=a@b&db=3").expect("a path");
-        assert_eq!(server.login.password(), Some("a@b"));
-        assert_eq!(&*server.name, "/run/redis.sock");
-    }
-
-    #[test]
-    fn hosts_are_names_and_addresses() {
-        for (url, name) in [
-            ("redis://host", "host:6379"),
-            (
-                "redis://Node-1.example_x.org.:7000/",
-                "node-1.example_x.org.:7000",
-            ),
-            ("valkey://10.0.0.1:7000", "10.0.0.1:7000"),
-            ("REDIS://[2001:DB8::1]:7000", "[2001:db8::1]:7000"),
-            ("redis://[::1]", "[::1]:6379"),
-            ("unix:///path", "/path"),
-        ] {
-            let read = read(url).unwrap_or_else(|reason| panic!("{url}: {reason}"));
-            assert_eq!(&*read.name, name, "{url}");
-        }
-        for url in [
-            "",
-            "redis",
-            "redis:",
-            "redis:/",
-            "redis://",
-            "redis:///0",
-            "redis://:6379",
-            "redis://@",
-            "redis://0.0.0.0:1",
-            "redis://[::]:1",
-            "redis://[::1",
-            "redis://::1",
-            "redis://[x]:1",
-            "redis://h{}:1",
-            "redis://h,i:1",
-            "redis://h%41:1",
-            "redis://ключ:1",
-            "redis://host:-1",
-            "redis://host:65536",
-            "redis://host:1:2",
-            "redis://host:0",
-            "redis://host:1/x",
-            "redis://host:1/1/2",
-            "redis://host:1#x",
-            "redis://user@host:1",
-            "redis+unix://",
-            "redis+unix://host/path",
-            "redis+cluster://host:1",
-            "redis-sentinel://host:1/name",
-            "http://host:1",
-            "tcp://host:1",
-            "memory",
-            "memory(",
-        ] {
-            let refused = build(&["redis://127.0.0.1:1", url]).map(drop);
-            let named = matches!(&refused, Err(ConfigError::Node { position: 2, .. }));
-            assert!(named, "{url}: {refused:?}");
-        }
-    }
-
-    #[test]
-    fn a_node_that_cannot_be_used_is_named_by_place_and_address() {
-        let error = build(&["redis://127.0.0.1:1", "http://user:pw@host"]).expect_err("a fault");
-        assert_eq!(
-            error.to_string(),
-            "node 2 (`http://…`): not a node URL, such as redis://host:6379 or redis+unix:///path"
-        );
-        for url in ["rediss://host:1", "RedisS://host:1", "valkeys://host:1"] {
-            let error = build(&[url]).expect_err("no TLS");
-            assert!(error.to_string().contains("TLS"), "{error}");
-        }
-        assert_eq!(build(&[]).expect_err("none"), ConfigError::NoNodes);
-    }
-
-    #[test]
-    fn the_same_server_twice_is_refused() {
-        for (first, again, name) in [
-            (
-                "redis://127.0.0.1:1",
-                "redis://u:p@127.0.0.1:1/3",
-                "127.0.0.1:1",
-            ),
-            ("redis://host", "valkey://HOST:6379/", "host:6379"),
-            ("redis://[::1]:1", "redis://[0:0::0:1]:1", "[::1]:1"),
-            ("redis+unix:///a/b", "unix:///a//b?db=1", "/a//b"),
-        ] {
-            let error = build(&[first, "redis://another:1", again]).expect_err("twice");
-            assert_eq!(
-                error.to_string(),
-                format!("node 3 (`{name}`) is listed twice: its vote would count twice")
-            );
-        }
-        let node = memory();
-        let twice = LockManager::builder().node(node.clone()).node(node).build();
-        assert!(matches!(twice, Err(ConfigError::DuplicateNode { .. })));
-        assert!(build(&["memory()", "memory()", "memory()"]).is_ok());
-    }
-}
+mod tests;

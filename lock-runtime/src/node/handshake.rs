@@ -16,7 +16,7 @@ use super::life::Life;
 use super::link::{Known, Link, NOT_REDIS, words};
 use super::listening::Listening;
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
-use super::target::Target;
+use super::target::{Place, Target};
 use super::wire::{Abandon, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
@@ -37,7 +37,11 @@ pub(super) struct Opened {
 
 pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<Opened, Arc<str>> {
     let patience = target.patience();
-    let wire = match timeout(patience, Wire::connect(&target.address)).await {
+    let address = match &target.place {
+        Place::Server(address) => address,
+        Place::Sentinels(_) => return Err("Sentinel is not supported by this version".into()),
+    };
+    let wire = match timeout(patience, Wire::connect(address)).await {
         Ok(Ok(wire)) => wire,
         Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
         Err(_) => return Err(format!("no connection in {patience:.0?}").into()),

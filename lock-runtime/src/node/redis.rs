@@ -18,7 +18,7 @@ use super::{
     Released, Reply, Return, Standing,
 };
 
-pub(crate) use super::target::{Target, marker};
+pub(crate) use super::target::{Place, Sentinels, Target, marker};
 pub(crate) use super::wire::Address;
 
 /// See the [module](self).

@@ -12,13 +12,31 @@ use super::wire::Address;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) name: Arc<str>,
-    pub(crate) address: Address,
+    pub(crate) place: Place,
     pub(crate) login: RedisConnectionInfo,
     pub(crate) node_timeout: Duration,
     /// How long a server is kept out that has restarted. `None`: not at all.
     pub(crate) max_ttl: Option<Duration>,
     /// See [`marker`].
     pub(crate) marker: String,
+}
+
+/// Where the server is to be found.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Server(Address),
+    #[allow(dead_code, reason = "not asked yet")]
+    Sentinels(Sentinels),
+}
+
+/// Who knows which server is the primary of a group.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    pub(crate) group: String,
+    pub(crate) hosts: Vec<Address>,
+    /// Their own; what [`Target::login`] says is for the servers.
+    #[allow(dead_code, reason = "not asked yet")]
+    pub(crate) login: RedisConnectionInfo,
 }
 
 /// Behind the prefix, the key under which servers remember in which life they had a vote.

@@ -1,5 +1,6 @@
 //! The socket under a connection.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -17,6 +18,16 @@ use tokio::net::UnixStream;
 pub(crate) enum Address {
     Tcp(String, u16),
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// A socket that can be given up: what it has not delivered then never arrives.

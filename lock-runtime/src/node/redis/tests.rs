@@ -59,7 +59,7 @@ impl Server {
         });
         let target = Target {
             name: "fake".into(),
-            address: Address::Tcp("127.0.0.1".into(), port),
+            place: Place::Server(Address::Tcp("127.0.0.1".into(), port)),
             login,
             node_timeout: Duration::from_secs(5),
             max_ttl: None,
