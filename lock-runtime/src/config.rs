@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime};
 use crate::error::ConfigError;
 use crate::executor::Executor;
 use crate::node::redis::{Place, RedisNode, Target, marker};
+use crate::node::registry::{Registry, Seat};
 use crate::node::{Ledger, Node};
-use crate::redlock::{Fences, Redlock};
+use crate::redlock::{Fences, Redlock, longest_try};
 
 pub use node_spec::{NodeSpec, memory};
 
@@ -122,7 +123,9 @@ impl LockManagerBuilder {
         } else {
             Executor::own_thread().map_err(|error| ConfigError::Thread(error.to_string()))?
         };
+        let registry = Arc::new(Registry::settling(longest_try(self.node_timeout)));
         let target = |server: Box<Server>| Target {
+            seat: Seat::new(&registry, &server.name),
             name: server.name,
             place: match server.whereabouts {
                 Whereabouts::Server(address) => Place::Server(address),

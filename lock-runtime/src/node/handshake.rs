@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::life::Life;
 use super::link::{Known, Link, NOT_REDIS, words};
 use super::listening::Listening;
+use super::role::{self, info_field};
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
 use super::target::{Place, Target};
 use super::wire::{Abandon, Wire};
@@ -24,6 +25,9 @@ const SEND_QUEUE: usize = 1024;
 
 /// On how many channels it is tried to publish.
 const PUBLISHED: usize = 2;
+
+/// What a server is asked of itself. One by one, as Redis 6.2 takes one at a time.
+const SECTIONS: [&str; 2] = ["server", "replication"];
 
 /// Moves bytes for a connection, until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -59,12 +63,27 @@ pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<
             })
         }
         Ok(Err(_)) if trust.is_broken() => Err(NOT_REDIS.into()),
-        Ok(Err(error)) => Err(match first.get() {
+        Ok(Err(Refusal::Unfit(reason))) => Err(reason),
+        Ok(Err(Refusal::Error(error))) => Err(match first.get() {
             None if error.is_connection_dropped() => CLOSED.into(),
             Some(first) if !begins_an_answer(first) => stranger(first).into(),
             _ => without_password(words(&error), target),
         }),
         Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
+    }
+}
+
+/// Why a server cannot be used.
+enum Refusal {
+    /// It said so, or nothing.
+    Error(RedisError),
+    /// It would be used, and the quorum would not be safe.
+    Unfit(Arc<str>),
+}
+
+impl From<RedisError> for Refusal {
+    fn from(error: RedisError) -> Self {
+        Self::Error(error)
     }
 }
 
@@ -100,7 +119,7 @@ async fn greet(
     wire: Wire,
     target: &Target,
     listening: &Arc<Listening>,
-) -> Result<(Link, Driver), RedisError> {
+) -> Result<(Link, Driver), Refusal> {
     let hears = Arc::clone(listening);
     let hear = move |push: PushInfo| {
         hears.hear(&push);
@@ -126,7 +145,8 @@ async fn greet(
         match select(asking, &mut driver).await {
             Either::Left((answers, _)) => answers?,
             Either::Right(_) => {
-                return Err((ErrorKind::Io, "connection closed during the handshake").into());
+                let closed = (ErrorKind::Io, "connection closed during the handshake");
+                return Err(Refusal::Error(closed.into()));
             }
         }
     };
@@ -140,17 +160,22 @@ async fn greet(
         .map_err(|error| without_password(words(&error), target));
     let tried: Vec<_> = answers.by_ref().take(PUBLISHED).collect();
     let publishes = may_publish(tried.into_iter().collect(), target);
-    let info = said(answers.next().unwrap_or(Ok(Value::Nil)), target)?;
+    let sections: Vec<_> = answers.by_ref().take(SECTIONS.len()).collect();
+    let info = said(sections.into_iter().collect(), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
     for script in answers {
         permitted(script)?;
     }
+    role::is_primary(&info).map_err(Refusal::Unfit)?;
+    let run_id = info_field(&info, "run_id").filter(|run_id| !run_id.is_empty());
+    let presence = run_id.map(|run_id| target.seat.take(run_id)).transpose();
     let life = Life::new(&info, &remembered, target.max_ttl);
     let known = Known {
         set_nx_get: sets_nx_get(&info),
         hears,
         publishes,
+        presence: presence.map_err(Refusal::Unfit)?,
     };
     Ok((Link::new(connection, known, life), driver))
 }
@@ -176,7 +201,9 @@ fn questions(target: &Target) -> (Pipeline, usize) {
     for nobody_listens in target.channels() {
         questions.cmd("PUBLISH").arg(nobody_listens).arg("");
     }
-    questions.cmd("INFO").arg("server");
+    for section in SECTIONS {
+        questions.cmd("INFO").arg(section);
+    }
     questions.cmd("GET").arg(&target.marker);
     for script in [&RELEASE, &RELEASE_ALOUD, &EXTEND, &NOTHING] {
         questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
@@ -200,14 +227,17 @@ fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bo
 }
 
 /// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works
-/// on every version, and votes at once after a restart.
-fn said(info: Result<Value, RedisError>, target: &Target) -> Result<String, RedisError> {
-    match info {
-        Ok(info) => Ok(redis::from_redis_value(info)?),
+/// on every version, votes at once after a restart, and may be a replica, or the server of another node too.
+fn said(sections: Result<Vec<Value>, RedisError>, target: &Target) -> Result<String, RedisError> {
+    match sections {
+        Ok(sections) => {
+            let sections = sections.into_iter().map(redis::from_redis_value::<String>);
+            Ok(sections.collect::<Result<String, _>>()?)
+        }
         Err(error) if error.code() == Some("NOPERM") => {
             tracing::warn!(
                 node = %target.name,
-                "lock node does not permit INFO, so it is not kept out after a restart"
+                "lock node does not permit INFO, so it is not kept out after a restart, and may be a replica"
             );
             Ok(String::new())
         }
@@ -224,9 +254,7 @@ fn permitted(script: Result<Value, RedisError>) -> Result<(), RedisError> {
 }
 
 fn sets_nx_get(info: &str) -> bool {
-    let major = info
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"))
+    let major = info_field(info, "redis_version")
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     major.is_some_and(|major| major >= 7)
 }

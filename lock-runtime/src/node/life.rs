@@ -16,6 +16,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
+use super::role::info_field;
 use super::target::Target;
 use super::{NodeError, Standing};
 
@@ -42,10 +43,9 @@ enum Known {
 impl Life {
     /// From what a server says of itself: `INFO server`, and what it remembers.
     pub(super) fn new(info: &str, remembered: &Value, max_ttl: Option<Duration>) -> Self {
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        let run_id = field("run_id:").map(|id| id.trim().into());
-        let uptime = field("uptime_in_seconds:")
-            .and_then(|seconds| seconds.trim().parse().ok())
+        let run_id = info_field(info, "run_id").map(Into::into);
+        let uptime = info_field(info, "uptime_in_seconds")
+            .and_then(|seconds| seconds.parse().ok())
             .map(Duration::from_secs);
         let left = match (max_ttl, uptime) {
             (Some(max_ttl), Some(uptime)) => {

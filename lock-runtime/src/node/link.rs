@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::life::Life;
 use super::listening::Subscriptions;
+use super::registry::Presence;
 use super::target::Target;
 use super::{Limit, NodeError, Standing};
 
@@ -28,6 +29,8 @@ pub(super) struct Link {
     /// Whether the user may publish, as far as is known.
     publishes: AtomicBool,
     life: Life,
+    /// While there is this, no other node has the server.
+    _presence: Option<Presence>,
     /// Since when it owes an answer that should have come.
     doubted: Mutex<Option<Instant>>,
     doubt: Notify,
@@ -44,6 +47,7 @@ pub(super) struct Known {
     pub(super) set_nx_get: bool,
     pub(super) hears: Result<(), Arc<str>>,
     pub(super) publishes: bool,
+    pub(super) presence: Option<Presence>,
 }
 
 impl Link {
@@ -54,6 +58,7 @@ impl Link {
             hears: known.hears,
             publishes: AtomicBool::new(known.publishes),
             life,
+            _presence: known.presence,
             doubted: Mutex::new(None),
             doubt: Notify::new(),
         }

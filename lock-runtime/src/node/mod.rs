@@ -8,6 +8,8 @@ mod listening;
 pub(crate) mod memory;
 mod pool;
 pub(crate) mod redis;
+pub(crate) mod registry;
+mod role;
 mod script;
 mod sibling;
 mod target;

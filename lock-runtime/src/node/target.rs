@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::RedisConnectionInfo;
 
+use super::registry::Seat;
 use super::sibling;
 use super::wire::Address;
 
@@ -19,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) max_ttl: Option<Duration>,
     /// See [`marker`].
     pub(crate) marker: String,
+    /// Of the node that the server belongs to.
+    pub(crate) seat: Seat,
 }
 
 /// Where the server is to be found.

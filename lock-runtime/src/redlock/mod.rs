@@ -105,6 +105,11 @@ impl Fences {
     }
 }
 
+/// What a try takes at the most, with a split vote to settle.
+pub(crate) fn longest_try(node_timeout: Duration) -> Duration {
+    node_timeout.saturating_mul(split::PATIENCE + 2)
+}
+
 /// How a lock is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
@@ -210,9 +215,9 @@ impl Redlock {
         }
     }
 
-    /// What a try takes at the most, with a split vote to settle.
+    /// See [`longest_try`].
     pub(crate) fn longest_try(&self) -> Duration {
-        self.node_timeout.saturating_mul(split::PATIENCE + 2)
+        longest_try(self.node_timeout)
     }
 
     /// Asks one node something, and waits for as long as it may take.

@@ -12,6 +12,7 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::node::registry::Seat;
 use crate::node::{Ledger, Token};
 
 const KEY: &str = "shop:order:1";
@@ -64,6 +65,7 @@ impl Server {
             node_timeout: Duration::from_secs(5),
             max_ttl: None,
             marker: marker("shop:"),
+            seat: Seat::new(&Arc::default(), &"fake".into()),
         };
         let (node, work) = RedisNode::new(target, 1);
         for work in work {

@@ -1,0 +1,75 @@
+//! What a server says it is.
+
+use std::sync::Arc;
+
+/// A field of what a server answers to `INFO`.
+pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+    fields.find_map(|(field, value)| (field == name).then_some(value.trim()))
+}
+
+/// Only a primary can be a node: a replica has what its primary has, some time later, so the two would be one voter who
+/// changes his mind. A server that may not be asked is taken for one.
+///
+/// # Errors
+///
+/// What it is instead.
+pub(super) fn is_primary(info: &str) -> Result<(), Arc<str>> {
+    if info_field(info, "redis_mode") == Some("sentinel") {
+        return Err("it is a Sentinel, and not a server that keeps locks".into());
+    }
+    if info_field(info, "role") != Some("slave") {
+        return Ok(());
+    }
+    let primary = info_field(info, "master_host").zip(info_field(info, "master_port"));
+    let whose = match primary {
+        Some((host, port)) if host.contains(':') => format!(" of [{host}]:{port}"),
+        Some((host, port)) => format!(" of {host}:{port}"),
+        None => String::new(),
+    };
+    Err(format!("it is a replica{whose}: a node has to be a primary").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let info = "# Server\r\nrun_id_of_another:x\r\nrun_id: abc \r\nexecutable:/a:b\r\n";
+        assert_eq!(info_field(info, "run_id"), Some("abc"));
+        assert_eq!(info_field(info, "executable"), Some("/a:b"));
+        assert_eq!(info_field(info, "id"), None);
+    }
+
+    #[test]
+    fn replicas_and_sentinels_are_told_from_primaries() {
+        for primary in [
+            "",
+            "role:master\r\nconnected_slaves:1\r\n",
+            "redis_mode:standalone\r\nrole:master\r\n",
+        ] {
+            assert_eq!(is_primary(primary), Ok(()));
+        }
+        for (info, says) in [
+            (
+                "role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:7000\r\n",
+                "it is a replica of 10.0.0.1:7000: a node has to be a primary",
+            ),
+            (
+                "role:slave\r\nmaster_host:::1\r\nmaster_port:7000\r\n",
+                "it is a replica of [::1]:7000: a node has to be a primary",
+            ),
+            (
+                "role:slave\r\n",
+                "it is a replica: a node has to be a primary",
+            ),
+            (
+                "redis_mode:sentinel\r\n",
+                "it is a Sentinel, and not a server that keeps locks",
+            ),
+        ] {
+            assert_eq!(is_primary(info).expect_err("no primary").as_ref(), says);
+        }
+    }
+}
