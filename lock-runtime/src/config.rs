@@ -2,6 +2,7 @@
 
 mod node_spec;
 mod node_url;
+mod tls;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -133,6 +134,7 @@ impl LockManagerBuilder {
                 Whereabouts::Cluster(_) => unreachable!("refused when its URL was read"),
             },
             login: server.login,
+            tls: server.connector,
             node_timeout: self.node_timeout,
             // With one node there is no quorum to protect.
             max_ttl: (count > 1).then_some(self.max_ttl),

@@ -29,6 +29,7 @@
 //!
 //! - `macros` (default): the attribute.
 //! - `axum`: [`LockError`] is a response, 429 with `Retry-After` or 503.
+//! - `tls`: nodes behind TLS, `rediss://`, and [`Tls`] for certificates of one's own.
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
@@ -40,6 +41,8 @@ pub use guarded::assert_held;
 pub use key::LockKey;
 pub use lease::Lease;
 pub use manager::LockManager;
+#[cfg(feature = "tls")]
+pub use node::tls::Tls;
 pub use request::{LockRequest, OnLost};
 pub use shutdown::Shutdown;
 pub use telemetry::Stats;

@@ -309,8 +309,8 @@ mod nodes {
                 "node 1 (`redis://…`): the host is neither a name nor an address",
             ),
             (
-                "redis://a:1,rediss://:hunter2@b:1",
-                "node 2 (`rediss://…`): TLS is not supported by this version",
+                "redis://a:1,rediss://:hunter2@b:1?cert=/file",
+                "node 2 (`rediss://…`): cert and key, a certificate and its key, come together",
             ),
             (
                 "redis://a:1,hunter2@b:1",

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::node_url::{Server, Whereabouts, read, without_login};
+use super::tls::Connectors;
 use crate::error::ConfigError;
 use crate::node::memory::MemoryNode;
+#[cfg(feature = "tls")]
+use crate::node::redis::Tls;
 
 /// One node of the quorum: a server, a Sentinel group, or one embedded in this process.
 ///
@@ -36,6 +39,8 @@ use crate::node::memory::MemoryNode;
 pub struct NodeSpec {
     what: What,
     replicas: Option<usize>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
 }
 
 #[derive(Clone)]
@@ -55,8 +60,12 @@ pub fn memory() -> NodeSpec {
 
 impl NodeSpec {
     fn of(what: What) -> Self {
-        let replicas = None;
-        Self { what, replicas }
+        Self {
+            what,
+            replicas: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
     }
 
     /// How many replicas of the server must have a lock before the server's vote for it counts. From 0 to 100; default 0:
@@ -64,6 +73,15 @@ impl NodeSpec {
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
+        self
+    }
+
+    /// Whose certificates are trusted, and which one is shown, where the URL begins with `rediss`; instead of options in the
+    /// URL.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 
@@ -87,19 +105,27 @@ impl NodeSpec {
         nodes.into_iter().map(Self::from).collect()
     }
 
-    fn plan(self) -> Result<Planned, &'static str> {
-        let Self { what, replicas } = self;
-        match what {
-            What::Memory(_) if replicas.is_some_and(|count| count > 0) => {
-                Err("a node of this process has no replicas")
+    fn plan(self, connectors: &mut Connectors) -> Result<Planned, String> {
+        match self.what {
+            What::Memory(_) if self.replicas.is_some_and(|count| count > 0) => {
+                Err("a node of this process has no replicas".into())
+            }
+            #[cfg(feature = "tls")]
+            What::Memory(_) if self.tls.is_some() => {
+                Err("a node of this process is not reached over TLS".into())
             }
             What::Memory(node) => Ok(Planned::Memory(node)),
             What::Url(url) => {
                 let mut server = read(&url)?;
-                if let Some(replicas) = replicas {
+                if let Some(replicas) = self.replicas {
                     server.replicas = replicas;
                 }
                 server.check()?;
+                #[cfg(feature = "tls")]
+                let connector = connectors.of(&server, self.tls);
+                #[cfg(not(feature = "tls"))]
+                let connector = connectors.of(&server);
+                server.connector = connector?;
                 Ok(Planned::Server(Box::new(server)))
             }
         }
@@ -158,13 +184,15 @@ pub(super) enum Planned {
 /// [`ConfigError::Node`] for the first that cannot be read, [`ConfigError::DuplicateNode`] for the first that comes again.
 pub(super) fn read_all(specs: Vec<NodeSpec>) -> Result<Vec<Planned>, ConfigError> {
     let mut nodes: Vec<Planned> = Vec::with_capacity(specs.len());
+    let mut connectors = Connectors::default();
     for (index, spec) in specs.into_iter().enumerate() {
         let position = index + 1;
         let shown = spec.shown();
-        let node = spec.plan().map_err(|reason| ConfigError::Node {
+        let node = spec.plan(&mut connectors);
+        let node = node.map_err(|reason| ConfigError::Node {
             position,
             node: shown,
-            reason: reason.to_owned(),
+            reason,
         })?;
         if nodes.iter().any(|other| other.is_same(&node)) {
             let node = node.name();

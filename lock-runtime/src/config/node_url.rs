@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-use crate::node::redis::{Address, Sentinels};
+use crate::node::redis::{Address, Connector, Sentinels};
 
 /// What a URL names.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Server {
     pub(super) login: RedisConnectionInfo,
     /// `None`: in plain text.
     pub(super) tls: Option<TlsFiles>,
+    /// What makes connections to it, once the files are read.
+    pub(super) connector: Option<Arc<Connector>>,
     /// How many replicas must have a lock too.
     pub(super) replicas: usize,
 }
@@ -94,6 +96,7 @@ pub(super) fn read(url: &str) -> Result<Server, &'static str> {
         whereabouts,
         login,
         tls: options.tls,
+        connector: None,
         replicas: options.replicas,
     })
 }
@@ -106,9 +109,6 @@ impl Server {
         }
         if self.replicas > 0 {
             return Err("replicas are not supported by this version");
-        }
-        if self.tls.is_some() {
-            return Err("TLS is not supported by this version");
         }
         match self.whereabouts {
             Whereabouts::Server(_) => Ok(()),

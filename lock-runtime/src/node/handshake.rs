@@ -45,14 +45,11 @@ pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<
         Place::Server(address) => address,
         Place::Sentinels(_) => return Err("Sentinel is not supported by this version".into()),
     };
-    let wire = match timeout(patience, Wire::connect(address)).await {
-        Ok(Ok(wire)) => wire,
-        Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
-        Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
-    };
+    let wire = Wire::connect(address, target.tls.as_ref(), patience).await?;
     let abandon = wire.abandon_handle();
     let trust = wire.trust();
     let first = wire.first_byte();
+    let refusal = wire.refusal();
     match timeout(patience, greet(wire, target, listening)).await {
         Ok(Ok((link, driver))) => {
             trust.trust();
@@ -64,9 +61,13 @@ pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<
         }
         Ok(Err(_)) if trust.is_broken() => Err(NOT_REDIS.into()),
         Ok(Err(Refusal::Unfit(reason))) => Err(reason),
-        Ok(Err(Refusal::Error(error))) => Err(match first.get() {
-            None if error.is_connection_dropped() => CLOSED.into(),
-            Some(first) if !begins_an_answer(first) => stranger(first).into(),
+        Ok(Err(Refusal::Error(error))) => Err(match (refusal.get(), first.get()) {
+            (Some(refusal), _) => refusal,
+            (None, None) if error.is_connection_dropped() => match target.tls {
+                None => CLOSED.into(),
+                Some(_) => CLOSED_BEHIND_TLS.into(),
+            },
+            (None, Some(first)) if !begins_an_answer(first) => stranger(first).into(),
             _ => without_password(words(&error), target),
         }),
         Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
@@ -88,7 +89,10 @@ impl From<RedisError> for Refusal {
 }
 
 /// Redis closes a connection that does not speak TLS without a word.
-const CLOSED: &str = "connection closed without an answer, as by a port for TLS";
+const CLOSED: &str = "connection closed without an answer, as by a port for TLS (rediss://)";
+
+/// What a server has against a certificate may be lost with the connection.
+const CLOSED_BEHIND_TLS: &str = "connection closed behind the TLS handshake without an answer, as by a server that demands another client certificate";
 
 fn begins_an_answer(first: u8) -> bool {
     b"+-:$*_,#!=(%~>|".contains(&first)
@@ -98,7 +102,7 @@ fn begins_an_answer(first: u8) -> bool {
 fn stranger(first: u8) -> &'static str {
     const TLS_ALERT_AND_HANDSHAKE: [u8; 2] = [0x15, 0x16];
     if TLS_ALERT_AND_HANDSHAKE.contains(&first) {
-        "the port is one for TLS, which this version does not speak"
+        "the port is one for TLS (rediss://)"
     } else {
         NOT_REDIS
     }

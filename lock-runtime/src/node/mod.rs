@@ -13,6 +13,11 @@ mod role;
 mod script;
 mod sibling;
 mod target;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+mod tls;
 mod wire;
 
 use std::fmt;

@@ -19,6 +19,9 @@ use super::{
 };
 
 pub(crate) use super::target::{Place, Sentinels, Target, marker};
+pub(crate) use super::tls::Connector;
+#[cfg(feature = "tls")]
+pub(crate) use super::tls::Tls;
 pub(crate) use super::wire::Address;
 
 /// See the [module](self).

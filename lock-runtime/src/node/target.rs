@@ -7,6 +7,7 @@ use redis::RedisConnectionInfo;
 
 use super::registry::Seat;
 use super::sibling;
+use super::tls::Connector;
 use super::wire::Address;
 
 /// See the [module](self).
@@ -15,6 +16,8 @@ pub(crate) struct Target {
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) login: RedisConnectionInfo,
+    /// `None`: in plain text. The sentinels are asked in the same way.
+    pub(crate) tls: Option<Arc<Connector>>,
     pub(crate) node_timeout: Duration,
     /// How long a server is kept out that has restarted. `None`: not at all.
     pub(crate) max_ttl: Option<Duration>,

@@ -7,11 +7,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::tls::{self, Connector};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,7 @@ pub(super) struct Wire {
     heard: usize,
     trust: Trust,
     greeting: Greeting,
+    refusal: Refusal,
 }
 
 /// How much a stranger may send: many times what a server answers to the handshake.
@@ -51,8 +56,49 @@ const MOST_OF_A_STRANGER: usize = 64 * 1024;
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpStream),
+    Tls(tls::Stream),
     #[cfg(unix)]
     Unix(UnixStream),
+}
+
+impl Socket {
+    async fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
+            #[cfg(not(unix))]
+            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    async fn secured(
+        self,
+        address: &Address,
+        tls: &Arc<Connector>,
+        patience: Duration,
+    ) -> Result<Self, Arc<str>> {
+        match (self, address) {
+            (Self::Tcp(stream), Address::Tcp(host, _)) => {
+                let stream = Box::pin(tls.handshake(stream, host, patience)).await?;
+                Ok(Self::Tls(stream))
+            }
+            _ => Err("TLS is for servers with a host".into()),
+        }
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Tls(stream) => Some(stream.get_ref().0),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        }
+    }
 }
 
 /// Gives up a [`Wire`] that somebody else drives.
@@ -125,19 +171,43 @@ impl FirstByte {
     }
 }
 
+/// What TLS has against a connection that was made: a server may hear of our certificate, and refuse it, when for us the
+/// handshake is over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusal(Arc<OnceLock<Arc<str>>>);
+
+impl Refusal {
+    pub(super) fn get(&self) -> Option<Arc<str>> {
+        self.0.get().map(Arc::clone)
+    }
+
+    fn note(&self, error: &io::Error) {
+        if let Some(words) = tls::refusal(error) {
+            self.0.get_or_init(|| words);
+        }
+    }
+}
+
 impl Wire {
-    pub(super) async fn connect(address: &Address) -> io::Result<Self> {
-        let socket = match address {
-            Address::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Socket::Tcp(stream)
-            }
-            #[cfg(unix)]
-            Address::Unix(path) => Socket::Unix(UnixStream::connect(path).await?),
-            #[cfg(not(unix))]
-            Address::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+    /// Connects, and speaks TLS from the first byte if so told. Each step of it may take as long as patience lasts: finding the
+    /// server, reading certificates again, and the TLS handshake.
+    ///
+    /// # Errors
+    ///
+    /// Why not, in an operator's words.
+    pub(super) async fn connect(
+        address: &Address,
+        tls: Option<&Arc<Connector>>,
+        patience: Duration,
+    ) -> Result<Self, Arc<str>> {
+        let mut socket = match timeout(patience, Socket::connect(address)).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
+            Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
         };
+        if let Some(tls) = tls {
+            socket = socket.secured(address, tls, patience).await?;
+        }
         Ok(Self {
             socket,
             abandoned: Arc::default(),
@@ -145,7 +215,12 @@ impl Wire {
             heard: 0,
             trust: Trust::default(),
             greeting: Greeting::default(),
+            refusal: Refusal::default(),
         })
+    }
+
+    pub(super) fn refusal(&self) -> Refusal {
+        self.refusal.clone()
     }
 
     pub(super) fn first_byte(&self) -> FirstByte {
@@ -168,7 +243,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if self.abandoned.load(Ordering::Acquire)
-            && let Socket::Tcp(stream) = &self.socket
+            && let Some(stream) = self.socket.tcp()
         {
             // Where the system refuses, the lock's TTL ends what may still arrive.
             let _ = stream.set_zero_linger();
@@ -180,10 +255,36 @@ macro_rules! on_socket {
     ($self:ident, $socket:ident => $call:expr) => {
         match &mut $self.socket {
             Socket::Tcp($socket) => $call,
+            Socket::Tls($socket) => $call,
             #[cfg(unix)]
             Socket::Unix($socket) => $call,
         }
     };
+}
+
+impl Wire {
+    fn read_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf));
+        if let Poll::Ready(Err(error)) = &read {
+            self.refusal.note(error);
+        }
+        read
+    }
+
+    /// A server that says why it refuses our certificate closes the connection behind it. Whoever writes meanwhile hears only
+    /// of that, so what came before is read.
+    fn ask_why_if_failed<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if let (Socket::Tls(_), Poll::Ready(Err(_))) = (&self.socket, &written) {
+            let mut last_words = [0; 256];
+            // Its value is of no use any more; what TLS has against the connection is kept.
+            let _ = self.read_socket(cx, &mut ReadBuf::new(&mut last_words));
+        }
+        written
+    }
 }
 
 impl AsyncRead for Wire {
@@ -197,7 +298,7 @@ impl AsyncRead for Wire {
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        let read = on_socket!(self, socket => Pin::new(socket).poll_read(cx, buf));
+        let read = self.read_socket(cx, buf);
         let came = buf.filled().get(before..).unwrap_or_default();
         if let (0, Some(first)) = (self.heard, came.first()) {
             self.first.0.get_or_init(|| *first);
@@ -220,11 +321,13 @@ impl AsyncWrite for Wire {
         if !self.greeting.is_over() {
             return Poll::Ready(Ok(buf.len()));
         }
-        on_socket!(self, socket => Pin::new(socket).poll_write(cx, buf))
+        let written = on_socket!(self, socket => Pin::new(socket).poll_write(cx, buf));
+        self.ask_why_if_failed(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        on_socket!(self, socket => Pin::new(socket).poll_flush(cx))
+        let flushed = on_socket!(self, socket => Pin::new(socket).poll_flush(cx));
+        self.ask_why_if_failed(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -96,12 +96,68 @@ fn a_node_that_cannot_be_used_is_named_by_place_and_address() {
         error.to_string(),
         "node 2 (`http://…`): not a node URL, such as redis://host:6379 or redis+unix:///path"
     );
-    for url in ["rediss://host:1", "RedisS://host:1", "valkeys://host:1"] {
-        let error = build(&[url]).expect_err("no TLS");
-        assert!(error.to_string().contains("TLS"), "{error}");
-    }
     assert_eq!(build(&[]).expect_err("none"), ConfigError::NoNodes);
 }
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn without_tls_its_feature_is_named() {
+    for url in [
+        "rediss://u:hunter2@host:1",
+        "RedisS://host:1",
+        "valkeys://host:1",
+    ] {
+        let (scheme, _) = url.split_once("://").expect("a URL");
+        let error = build(&["redis://other:1", url])
+            .expect_err("no TLS")
+            .to_string();
+        let scheme = scheme.to_lowercase();
+        assert_eq!(
+            error,
+            format!(
+                "node 2 (`{scheme}://host:1`): for TLS, switch on the feature `tls` of lock-runtime"
+            )
+        );
+    }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn what_is_for_tls_is_given_once_and_where_there_is_tls() {
+    let tls = || Tls::new().ca_file("/nowhere/ca.pem");
+    for (spec, said) in [
+        (NodeSpec::from("rediss://h:1?ca=/nowhere/ca.pem"), NO_FILE),
+        (
+            NodeSpec::from("rediss://h:1?ca="),
+            "the CA certificates cannot be read from \"\"",
+        ),
+        (NodeSpec::from("rediss://h:1").tls(tls()), NO_FILE),
+        (
+            NodeSpec::from("rediss://h:1?ca=/a").tls(tls()),
+            "in its URL and also given beside it",
+        ),
+        (
+            NodeSpec::from("redis://h:1").tls(tls()),
+            "its URL is not rediss://",
+        ),
+        (
+            NodeSpec::from("redis+unix:///path").tls(tls()),
+            "its URL is not rediss://",
+        ),
+        (
+            NodeSpec::from("rediss://1.2.3:1"),
+            "no name that a certificate could have",
+        ),
+        (memory().tls(tls()), "not reached over TLS"),
+    ] {
+        let error = LockManager::builder().node(spec).build();
+        let error = error.expect_err(said).to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[cfg(feature = "tls")]
+const NO_FILE: &str = "the CA certificates cannot be read from \"/nowhere/ca.pem\": No such file";
 
 #[test]
 fn the_same_server_twice_is_refused() {

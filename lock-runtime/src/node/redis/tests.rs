@@ -62,6 +62,7 @@ impl Server {
             name: "fake".into(),
             place: Place::Server(Address::Tcp("127.0.0.1".into(), port)),
             login,
+            tls: None,
             node_timeout: Duration::from_secs(5),
             max_ttl: None,
             marker: marker("shop:"),

@@ -1,0 +1,105 @@
+//! What went wrong between the server and us, for an operator who knows certificates.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
+
+/// Why there is no connection.
+pub(super) fn broken(error: &io::Error) -> Arc<str> {
+    match refusal(error) {
+        Some(words) => words,
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            "connection closed during the TLS handshake".into()
+        }
+        None => format!("no TLS handshake: {error}").into(),
+    }
+}
+
+/// What TLS has against a connection, if it is that.
+pub(in crate::node) fn refusal(error: &io::Error) -> Option<Arc<str>> {
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::AlertReceived(alert) => of_alert(*alert),
+        Error::InvalidMessage(_) => "the port is one without TLS".into(),
+        Error::PeerIncompatible(_) => {
+            "the server has no version of TLS, or no cipher, in common with us".into()
+        }
+        _ => format!("TLS failed: {error}").into(),
+    })
+}
+
+fn of_certificate(error: &CertificateError) -> Arc<str> {
+    /// A certificate may have hundreds.
+    const NAMES: usize = 3;
+    let wrong = match error {
+        CertificateError::UnknownIssuer => "is of an authority that is not trusted",
+        CertificateError::BadSignature => "was not signed by the authority that it names",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "has expired, by the clock here"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet, by the clock here"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "is not one for servers (extended key usage)"
+        }
+        CertificateError::NotValidForName => "does not have its host's name",
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => {
+            let mut names = presented.iter().take(NAMES).cloned().collect::<Vec<_>>();
+            if presented.len() > NAMES {
+                names.push("…".to_owned());
+            }
+            let names = match names.as_slice() {
+                [] => "for no name at all: it has no subject alternative name".to_owned(),
+                names => format!("for {}", names.join(", ")),
+            };
+            return format!(
+                "the certificate of the server is not for {}, but {names}",
+                expected.to_str()
+            )
+            .into();
+        }
+        CertificateError::Other(other) if other.to_string().contains(AN_AUTHORITY) => {
+            "is that of an authority (CA:TRUE), and servers need one of their own"
+        }
+        other => return format!("the certificate of the server cannot be used: {other}").into(),
+    };
+    format!("the certificate of the server {wrong}").into()
+}
+
+/// What verification calls that, in a type of its own.
+const AN_AUTHORITY: &str = "CaUsedAsEndEntity";
+
+fn of_alert(alert: AlertDescription) -> Arc<str> {
+    match alert {
+        AlertDescription::CertificateRequired => {
+            "the server demands a client certificate, and none is given".into()
+        }
+        AlertDescription::UnknownCA => {
+            "the server does not trust the authority of the client certificate".into()
+        }
+        AlertDescription::CertificateExpired => {
+            "the client certificate has expired, by the server's clock".into()
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::AccessDenied => {
+            format!("the server refuses the client certificate: {alert:?}").into()
+        }
+        // All that TLS 1.2 has to say for it.
+        AlertDescription::HandshakeFailure => {
+            "the server refuses the TLS handshake: it demands a client certificate, or has no cipher in common with us".into()
+        }
+        AlertDescription::ProtocolVersion => {
+            "the server has no version of TLS in common with us".into()
+        }
+        other => format!("the server refuses TLS: {other:?}").into(),
+    }
+}
