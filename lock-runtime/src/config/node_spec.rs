@@ -33,7 +33,7 @@ use crate::node::redis::Tls;
 /// | `sentinel_user=…`, `sentinel_password=…` | the login at the sentinels |
 /// | `ca=/file`, `cert=/file`, `key=/file` | for TLS, in PEM: who signs the certificates of the servers, instead of who the system trusts; and this client's own certificate |
 ///
-/// In a password `/`, `?`, `#`, `&` and `%` are written `%2F`, `%3F`, `%23`, `%26` and `%25`, and where several nodes are
+/// In a password `/`, `?`, `#`, `&`, `@` and `%` are written `%2F`, `%3F`, `%23`, `%26`, `%40` and `%25`, and where several nodes are
 /// listed, `,` is written `%2C`.
 #[derive(Clone)]
 pub struct NodeSpec {

@@ -219,7 +219,7 @@ fn read_authority(rest: &str, kind: Kind) -> Result<(), &'static str> {
     let (authority, further) = rest.split_at(end);
     if further.contains('@') {
         return Err(
-            "an @ comes after a /, ? or #, which are written %2F, %3F and %23 in a password (and @ is written %40 in an option)",
+            "an @ comes after a /, ? or #, which are written %2F, %3F and %23 in a password",
         );
     }
     if further.contains('#') {
