@@ -131,7 +131,8 @@ impl RedisServer {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let connection = Client::open(self.url())?.get_connection_with_timeout(ANSWER_TIME)?;
+        let connection =
+            Client::open(self.questions_url())?.get_connection_with_timeout(ANSWER_TIME)?;
         connection.set_read_timeout(Some(ANSWER_TIME))?;
         connection.set_write_timeout(Some(ANSWER_TIME))?;
         Ok(connection)

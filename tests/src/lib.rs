@@ -2,6 +2,7 @@
 //!
 //! - [`server`]: one `redis-server` that a test starts, kills, pauses and restarts on its port
 //! - [`inspect`]: what a server holds and what it was asked
+//! - [`certificates`]: certificates for servers that speak TLS, and for their clients
 //! - [`cancel`]: dropping a future at each of its awaits
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
@@ -16,6 +17,7 @@
 //! Everything here panics when it cannot do what was asked: in a test that is the report.
 
 pub mod cancel;
+pub mod certificates;
 pub mod fleet;
 pub mod inspect;
 mod leash;
@@ -31,6 +33,7 @@ pub mod wait;
 pub mod wall_clock;
 
 pub use cancel::dropped_after;
+pub use certificates::{Authority, Certificate};
 pub use fleet::{Fleet, cycle, ready};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};

@@ -1,5 +1,7 @@
 //! One real `redis-server` on a loopback port of its own.
 
+mod tls;
+
 use crate::leash::LeashedChild;
 use crate::port::ReservedPort;
 use crate::wait::{DEADLINE, eventually, eventually_blocking};
@@ -7,11 +9,12 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
+use tls::Tls;
 
 /// What bind says when somebody outside the harness took the port.
 const PORT_TAKEN: &str = "Address already in use";
@@ -23,7 +26,8 @@ const START_ATTEMPTS: usize = 5;
 pub struct RedisServer {
     options: Options,
     port: ReservedPort,
-    tls_port: Option<ReservedPort>,
+    /// For TLS, or where clients come by TLS alone, for the harness.
+    other_port: Option<ReservedPort>,
     directory: TempDir,
     process: Mutex<Process>,
     pub(crate) questions: Mutex<Option<redis::Connection>>,
@@ -34,7 +38,7 @@ pub struct RedisServer {
 pub struct Options {
     password: Option<String>,
     arguments: Vec<String>,
-    tls: bool,
+    tls: Option<Tls>,
 }
 
 /// What a restarted server finds of the data it had.
@@ -76,15 +80,6 @@ impl Options {
         let rename = ["--rename-command", command, ""];
         self.arguments.extend(rename.map(str::to_owned));
         self
-    }
-
-    /// A second port, [`RedisServer::tls_address`], on which the server speaks TLS. Both files are PEM.
-    #[must_use]
-    pub fn tls(mut self, certificate: &Path, key: &Path) -> Self {
-        self.tls = true;
-        self.argument("--tls-cert-file", &certificate.display().to_string())
-            .argument("--tls-key-file", &key.display().to_string())
-            .argument("--tls-auth-clients", "no")
     }
 
     /// An append-only file that is synced on every write, or once a second as most deployments do.
@@ -134,14 +129,10 @@ impl RedisServer {
         self.port.address().to_string()
     }
 
-    /// `redis://127.0.0.1:PORT`, with the password if there is one.
+    /// `redis://127.0.0.1:PORT`, with the password if there is one. Where clients must come by TLS, `rediss://` and the files
+    /// that they need.
     pub fn url(&self) -> String {
         self.url_through(&self.name())
-    }
-
-    /// Where the server speaks TLS, if its options say so.
-    pub fn tls_address(&self) -> Option<SocketAddr> {
-        self.tls_port.as_ref().map(ReservedPort::address)
     }
 
     /// The process id, while there is a process.
@@ -211,14 +202,6 @@ impl RedisServer {
         eventually(DEADLINE, "a restarted server answers", || self.answers()).await;
     }
 
-    /// The URL of this server for whoever reaches it at another address, such as a proxy's.
-    pub(crate) fn url_through(&self, name: &str) -> String {
-        match &self.options.password {
-            Some(password) => format!("redis://:{password}@{name}"),
-            None => format!("redis://{name}"),
-        }
-    }
-
     /// Where the server listens.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
@@ -227,12 +210,13 @@ impl RedisServer {
     fn launch(options: Options) -> Self {
         let server = Self {
             port: ReservedPort::new(),
-            tls_port: options.tls.then(ReservedPort::new),
+            other_port: options.tls.is_some().then(ReservedPort::new),
             options,
             directory: TempDir::with_prefix("lock-tests-").expect("a temporary directory"),
             process: Mutex::new(Process::Down),
             questions: Mutex::new(None),
         };
+        server.write_certificates();
         server.spawn();
         server
     }
@@ -259,11 +243,9 @@ impl RedisServer {
         std::fs::create_dir_all(self.data_directory()).expect("the temporary directory is ours");
         let binary = binary();
         let mut command = Command::new(&binary);
-        if let Some(port) = &self.tls_port {
-            command.args(["--tls-port", &port.number().to_string()]);
-        }
         command
-            .args(["--bind", "127.0.0.1", "--port", &self.port().to_string()])
+            .args(["--bind", "127.0.0.1"])
+            .args(self.port_arguments())
             .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
             .arg("--dir")
             .arg(self.data_directory())
@@ -311,12 +293,16 @@ impl RedisServer {
         std::mem::replace(&mut *self.process(), process)
     }
 
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
     fn data_directory(&self) -> PathBuf {
-        self.directory.path().join("data")
+        self.file("data")
     }
 
     fn log_file(&self) -> PathBuf {
-        self.directory.path().join("redis.log")
+        self.file("redis.log")
     }
 
     fn log(&self) -> String {

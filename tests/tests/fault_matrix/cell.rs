@@ -8,10 +8,9 @@ use crate::logs::{self, PASSWORD, PASSWORD_IN_URL};
 use crate::page::{self, Measured};
 use crate::phases::{self, Trial};
 use lock_runtime::{ConfigError, LockManager, LockManagerBuilder, NodeVote, Vote};
-use lock_tests::{DEADLINE, Fleet, RedisServer, eventually, eventually_async};
+use lock_tests::{Certificate, DEADLINE, Fleet, RedisServer, eventually, eventually_async};
 use std::fmt;
 use std::time::Instant;
-use tempfile::TempDir;
 
 /// Whom managers log in as.
 pub(crate) const USER: &str = "locks";
@@ -69,21 +68,14 @@ async fn on_nodes(name: &'static str, setting: Setting, phase: Phase) -> Measure
 struct Setting {
     fault: &'static Fault,
     fleet: Fleet,
-    _certificate: Option<TempDir>,
 }
 
 impl Setting {
     async fn start(fault: &'static Fault, nodes: usize) -> Self {
         let mut options = RedisServer::options().user(USER, PASSWORD);
-        let mut certificate = None;
         match fault.means {
             Means::Load => options = options.argument("--enable-debug-command", "local"),
-            Means::TlsPort => {
-                let directory = certificate.insert(self_signed());
-                let [certificate, key] =
-                    ["certificate", "key"].map(|file| directory.path().join(file));
-                options = options.tls(&certificate, &key);
-            }
+            Means::TlsPort => options = options.tls(&Certificate::self_signed_server()),
             _ => {}
         }
         let fleet = Fleet::of(std::iter::repeat_n(options, nodes)).behind_proxies();
@@ -98,25 +90,8 @@ impl Setting {
             })
             .await;
         }
-        Self {
-            fault,
-            fleet,
-            _certificate: certificate,
-        }
+        Self { fault, fleet }
     }
-}
-
-fn self_signed() -> TempDir {
-    let directory = TempDir::with_prefix("lock-tests-").expect("a temporary directory");
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
-    let files = [
-        ("certificate", made.cert.pem()),
-        ("key", made.signing_key.serialize_pem()),
-    ];
-    for (file, text) in files {
-        std::fs::write(directory.path().join(file), text).expect("the directory is ours");
-    }
-    directory
 }
 
 /// Has somebody else give back what he has.

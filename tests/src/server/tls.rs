@@ -1,0 +1,138 @@
+//! The side of TLS that is the server's.
+
+use super::{Options, RedisServer};
+use crate::certificates::{Authority, Certificate, replace};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+/// A server's side of TLS.
+#[derive(Clone, Debug)]
+pub(super) struct Tls {
+    certificate: Certificate,
+    /// At its port, and not at another.
+    alone: bool,
+    /// Who has to have signed the certificates of clients, and one of them.
+    demands: Option<Certificate>,
+}
+
+impl Options {
+    /// A second port, [`RedisServer::tls_address`], on which the server speaks TLS.
+    #[must_use]
+    pub fn tls(mut self, certificate: &Certificate) -> Self {
+        self.tls = Some(Tls {
+            certificate: certificate.clone(),
+            alone: false,
+            demands: None,
+        });
+        self
+    }
+
+    /// Clients reach the server over TLS and in no other way: [`RedisServer::url`] is a `rediss://` that trusts whoever signed
+    /// the certificate. The harness itself asks at another port.
+    #[must_use]
+    pub fn behind_tls(mut self, certificate: &Certificate) -> Self {
+        self.tls = Some(Tls {
+            certificate: certificate.clone(),
+            alone: true,
+            demands: None,
+        });
+        self
+    }
+
+    /// Clients must show a certificate that this authority has signed; [`RedisServer::url`] has one.
+    #[must_use]
+    pub fn demanding_certificates_of(mut self, authority: &Authority) -> Self {
+        let tls = self.tls.as_mut().expect("a server with TLS");
+        tls.demands = Some(authority.certificate());
+        self
+    }
+}
+
+impl RedisServer {
+    /// Where the server speaks TLS, if its options say so.
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        let tls = self.options.tls.as_ref()?;
+        let other = self.other_port.as_ref().filter(|_| !tls.alone);
+        Some(other.unwrap_or(&self.port).address())
+    }
+
+    /// Has the server show another certificate when it starts the next time. Its URL trusts whoever signed that.
+    pub fn renew_certificate(&self, certificate: &Certificate) {
+        replace(&self.file("server.pem"), &certificate.pem);
+        replace(&self.file("server.key"), &certificate.key);
+        replace(&self.file("issuer.pem"), &certificate.issuer);
+    }
+
+    /// The URL of this server for whoever reaches it at another address, such as a proxy's.
+    pub(crate) fn url_through(&self, name: &str) -> String {
+        let Some(tls) = self.options.tls.as_ref().filter(|tls| tls.alone) else {
+            return self.plain_url(name);
+        };
+        let file = |name| self.file(name).display().to_string();
+        let mut url = self.plain_url(name).replacen("redis://", "rediss://", 1);
+        url = format!("{url}?ca={}", file("issuer.pem"));
+        if tls.demands.is_some() {
+            url = format!(
+                "{url}&cert={}&key={}",
+                file("client.pem"),
+                file("client.key")
+            );
+        }
+        url
+    }
+
+    /// Where the harness asks, whatever clients have to do.
+    pub(crate) fn questions_url(&self) -> String {
+        let alone = self.options.tls.as_ref().is_some_and(|tls| tls.alone);
+        let other = self.other_port.as_ref().filter(|_| alone);
+        self.plain_url(&other.unwrap_or(&self.port).address().to_string())
+    }
+
+    fn plain_url(&self, name: &str) -> String {
+        match &self.options.password {
+            Some(password) => format!("redis://:{password}@{name}"),
+            None => format!("redis://{name}"),
+        }
+    }
+
+    pub(super) fn write_certificates(&self) {
+        let Some(tls) = &self.options.tls else { return };
+        self.renew_certificate(&tls.certificate);
+        if let Some(client) = &tls.demands {
+            replace(&self.file("clients.pem"), &client.issuer);
+            replace(&self.file("client.pem"), &client.pem);
+            replace(&self.file("client.key"), &client.key);
+        }
+    }
+
+    /// Which port is for what.
+    pub(super) fn port_arguments(&self) -> Vec<OsString> {
+        let own = self.port().to_string();
+        let (Some(tls), Some(other)) = (&self.options.tls, &self.other_port) else {
+            return vec!["--port".into(), own.into()];
+        };
+        let other = other.number().to_string();
+        let (plain, behind_tls) = if tls.alone {
+            (other, own)
+        } else {
+            (own, other)
+        };
+        let file = |name| self.file(name).into_os_string();
+        let mut arguments: Vec<OsString> = vec![
+            "--port".into(),
+            plain.into(),
+            "--tls-port".into(),
+            behind_tls.into(),
+            "--tls-cert-file".into(),
+            file("server.pem"),
+            "--tls-key-file".into(),
+            file("server.key"),
+            "--tls-auth-clients".into(),
+            if tls.demands.is_some() { "yes" } else { "no" }.into(),
+        ];
+        if tls.demands.is_some() {
+            arguments.extend(["--tls-ca-cert-file".into(), file("clients.pem")]);
+        }
+        arguments
+    }
+}
