@@ -63,6 +63,11 @@ impl RedisServer {
         replace(&self.file("issuer.pem"), &certificate.issuer);
     }
 
+    /// Has the server demand certificates of another authority when it starts the next time. Its URL has one.
+    pub fn renew_demands(&self, authority: &Authority) {
+        self.write_demands(&authority.certificate());
+    }
+
     /// The URL of this server for whoever reaches it at another address, such as a proxy's.
     pub(crate) fn url_through(&self, name: &str) -> String {
         let Some(tls) = self.options.tls.as_ref().filter(|tls| tls.alone) else {
@@ -99,10 +104,14 @@ impl RedisServer {
         let Some(tls) = &self.options.tls else { return };
         self.renew_certificate(&tls.certificate);
         if let Some(client) = &tls.demands {
-            replace(&self.file("clients.pem"), &client.issuer);
-            replace(&self.file("client.pem"), &client.pem);
-            replace(&self.file("client.key"), &client.key);
+            self.write_demands(client);
         }
+    }
+
+    fn write_demands(&self, client: &Certificate) {
+        replace(&self.file("clients.pem"), &client.issuer);
+        replace(&self.file("client.pem"), &client.pem);
+        replace(&self.file("client.key"), &client.key);
     }
 
     /// Which port is for what.

@@ -50,7 +50,11 @@ fn of_certificate(error: &CertificateError) -> Arc<str> {
             expected,
             presented,
         } => {
-            let mut names = presented.iter().take(NAMES).cloned().collect::<Vec<_>>();
+            let mut names: Vec<_> = presented
+                .iter()
+                .take(NAMES)
+                .map(|name| host(name))
+                .collect();
             if presented.len() > NAMES {
                 names.push("…".to_owned());
             }
@@ -70,6 +74,23 @@ fn of_certificate(error: &CertificateError) -> Arc<str> {
         other => return format!("the certificate of the server cannot be used: {other}").into(),
     };
     format!("the certificate of the server {wrong}").into()
+}
+
+/// A name as verification shows it, `DnsName("host")`, as it is written in a URL. It is the server's, and may be anything.
+fn host(presented: &str) -> String {
+    const LONGEST: usize = 100;
+    let name = ["DnsName(\"", "IpAddress("]
+        .iter()
+        .find_map(|kind| presented.strip_prefix(kind))
+        .map_or(presented, |name| name.trim_end_matches(['"', ')']));
+    let visible = |letter: char| {
+        if letter.is_ascii_graphic() {
+            letter
+        } else {
+            '?'
+        }
+    };
+    name.chars().take(LONGEST).map(visible).collect()
 }
 
 /// What verification calls that, in a type of its own.
@@ -101,5 +122,23 @@ fn of_alert(alert: AlertDescription) -> Arc<str> {
             "the server has no version of TLS in common with us".into()
         }
         other => format!("the server refuses TLS: {other:?}").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_server_are_shown_as_names_and_nothing_else_of_it_is() {
+        for (presented, shown) in [
+            ("DnsName(\"redis.example\")", "redis.example"),
+            ("IpAddress(10.0.0.1)", "10.0.0.1"),
+            ("DnsName(\"a\nERROR b\u{1b}[0m\")", "a?ERROR?b?[0m"),
+            ("Unsupported(0x80)", "Unsupported(0x80)"),
+        ] {
+            assert_eq!(host(presented), shown);
+        }
+        assert_eq!(host(&"x".repeat(1000)).len(), 100);
     }
 }
