@@ -191,6 +191,9 @@ async fn certificates_are_renewed_while_the_service_runs() {
     );
 }
 
+/// Of a warning.
+const KEPT: &str = "the last good ones stay in use";
+
 #[tokio::test]
 async fn new_certificates_that_cannot_be_used_are_warned_of_and_the_last_good_ones_are_kept() {
     keep();
@@ -219,8 +222,6 @@ async fn new_certificates_that_cannot_be_used_are_warned_of_and_the_last_good_on
         let said = |line: &&str| line.contains("WARN") && line.contains(words);
         log.lines().filter(said).count()
     };
-    const KEPT: &str = "the last good ones stay in use";
-
     // A certificate whose key is not there yet, as between two steps of whoever renews both.
     std::fs::write(files.certificate(), of_clients.certificate().pem).unwrap();
     connect_again().await;
@@ -275,8 +276,8 @@ fn what_cannot_be_used_is_told_when_the_manager_is_built() {
     let nowhere = directory.path().join("nowhere.pem");
     let empty = file("empty.pem", "");
     let garbage = file("garbage.pem", "-----BEGIN CERTIFICATE-----\nhunter2\n");
-    let odd = format!("-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n");
-    let odd = file("odd.pem", &odd);
+    let odd = "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n";
+    let odd = file("odd.pem", odd);
     let large = file("large.pem", &authority.pem().repeat(1 << 12));
     let encrypted = shown.key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
     let encrypted = file("encrypted.key", &encrypted);

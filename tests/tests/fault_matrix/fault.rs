@@ -75,8 +75,6 @@ pub(crate) enum Outcome {
     Unconfirmed,
     /// `ReleaseError::NotOwner`.
     NotOwner,
-    /// `ConfigError`: the manager is not built.
-    Refused,
     /// It cannot come so far: `NoQuorum` before.
     Before,
 }
@@ -92,7 +90,6 @@ impl Outcome {
             Self::Taken => "`Lost` at the next renewal",
             Self::Unconfirmed => "`Unreachable`",
             Self::NotOwner => "`NotOwner`",
-            Self::Refused => "`ConfigError`",
             Self::Before => "–",
         }
     }
@@ -101,7 +98,6 @@ impl Outcome {
     pub(crate) fn bound(self, phase: Phase) -> Duration {
         match (self, phase) {
             (Self::RunsOut | Self::Taken, _) | (Self::Works, Phase::Holding) => TTL,
-            (Self::Refused, _) => Duration::ZERO,
             _ => NODE_TIMEOUT,
         }
     }
@@ -272,7 +268,7 @@ pub(crate) enum Means {
     Stub(crate::stub::Manner),
     /// The manager was given a name that nobody knows.
     UnknownName,
-    /// The manager was given a `rediss://` URL.
+    /// The manager was given a `rediss://` URL, and there is no TLS.
     TlsUrl,
 }
 

@@ -1,9 +1,7 @@
 //! The table. A row that is added here is tried in every phase, and stands in `docs/faults.md`.
 
 use crate::cell;
-use crate::fault::Outcome::{
-    Before, Busy, NotOwner, Outage, Refused, RunsOut, Taken, Unconfirmed, Works,
-};
+use crate::fault::Outcome::{Before, Busy, NotOwner, Outage, RunsOut, Taken, Unconfirmed, Works};
 use crate::fault::{Back, Fault, Means, NODE_TIMEOUT, Phase, Row, Said};
 use crate::stub::Manner;
 use lock_tests::Mode;
@@ -141,10 +139,14 @@ faults! {
             ]),
         ).back(Back::WithAnother),
         tls_url: Fault::new(
-            "a `rediss://` URL, which this version refuses",
+            "a `rediss://` URL, and the port is one without TLS",
             Means::TlsUrl,
-            Row::all(Refused),
-            Said::always(&["TLS is not supported"]),
+            Row { holding: Before, releasing: Before, ..Row::all(Outage) },
+            Said::always(&[
+                "no answer to the TLS handshake in 2s: it hangs, or the port is one without TLS",
+                "the port is one without TLS",
+                "not connected yet",
+            ]),
         ).back(Back::WithAnother),
         slow_within: Fault::new(
             "latency of 0.6 × `node_timeout`",

@@ -106,8 +106,7 @@ Made from the table of the tests, `tests/tests/fault_matrix/faults.rs`, by `scri
 phase, on one, three and five nodes, with a minority and with a majority of them faulty.
 
 **With a minority faulty everything works**, whatever the fault: acquiring takes no longer than a `node_timeout`, a held lock
-is renewed, a waiter gets the lock when it is given back, a release is confirmed. (A `rediss://` URL is the exception: a
-manager with one is not built.)
+is renewed, a waiter gets the lock when it is given back, a release is confirmed.
 
 **With a majority faulty**, or the only node, it ends as the table says. Nothing hangs: `NoQuorum`, `Busy`, `Unreachable` and
 `NotOwner` come within a `node_timeout`, or where the call waits, within one after the end of `wait`; `Lost` comes when the lease

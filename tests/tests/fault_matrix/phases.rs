@@ -77,18 +77,7 @@ impl Trial {
 pub(crate) async fn connecting<'a>(cell: &Cell<'a>) -> Tried<'a> {
     let broken = cell.break_nodes().await;
     let asked = Instant::now();
-    let manager = match cell.build() {
-        Ok(manager) => manager,
-        Err(error) => {
-            let trial = Trial {
-                outcome: Outcome::Refused,
-                took: asked.elapsed(),
-                text: format!("{error}\n{error:?}"),
-                votes: Vec::new(),
-            };
-            return (trial, None, broken);
-        }
-    };
+    let manager = cell.build();
     let taken = manager.lock(cell.key()).ttl(MAX_TTL).acquire().await;
     let trial = Trial::of(&taken, asked.elapsed());
     use_up(cell, taken).await;
@@ -245,7 +234,7 @@ pub(crate) async fn releasing<'a>(cell: &Cell<'a>) -> Tried<'a> {
 
 /// A manager that has used every node. `None`: it cannot be built.
 async fn connected(cell: &Cell<'_>) -> Option<LockManager> {
-    let manager = cell.build().ok()?;
+    let manager = cell.build();
     if cell.can_lock_before() {
         cell.uses_all_nodes(&manager).await;
     }
