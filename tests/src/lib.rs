@@ -4,6 +4,7 @@
 //! - [`inspect`]: what a server holds and what it was asked
 //! - [`certificates`]: certificates for servers that speak TLS, and for their clients
 //! - [`cancel`]: dropping a future at each of its awaits
+//! - [`fake_sentinel`]: a Sentinel that says what a test has it say
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
 //! - [`recorder`]: who was inside when, in one process and across several
@@ -11,6 +12,7 @@
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
+//! - [`sentinel`]: groups of a primary and its replicas, and the Sentinels that watch over them
 //! - [`wait`]: waiting for a condition, with a deadline
 //! - [`wall_clock`]: the wall clock of another process, set while it runs
 //!
@@ -18,6 +20,7 @@
 
 pub mod cancel;
 pub mod certificates;
+pub mod fake_sentinel;
 pub mod fleet;
 pub mod inspect;
 mod leash;
@@ -28,17 +31,20 @@ pub mod processes;
 pub mod proxy;
 pub mod recorder;
 pub mod remains;
+pub mod sentinel;
 pub mod server;
 pub mod wait;
 pub mod wall_clock;
 
 pub use cancel::dropped_after;
 pub use certificates::{Authority, Certificate};
+pub use fake_sentinel::FakeSentinel;
 pub use fleet::{Fleet, cycle, ready};
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;
 pub use remains::Site;
+pub use sentinel::Watched;
 pub use server::{Disk, RedisServer};
 pub use wait::{DEADLINE, eventually, eventually_async, eventually_blocking, stays};
 pub use wall_clock::WallClock;

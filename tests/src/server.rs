@@ -39,6 +39,7 @@ pub struct Options {
     password: Option<String>,
     arguments: Vec<String>,
     tls: Option<Tls>,
+    sentinel: Option<String>,
 }
 
 /// What a restarted server finds of the data it had.
@@ -65,6 +66,13 @@ impl Options {
         self.argument("--requirepass", password)
     }
 
+    /// The harness gives this password, which the server's own configuration wants.
+    #[must_use]
+    pub(crate) fn asked_with(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
     /// Another user than the one that the harness is, who may do everything. Kept over restarts.
     #[must_use]
     pub fn user(mut self, name: &str, password: &str) -> Self {
@@ -79,6 +87,25 @@ impl Options {
     pub fn without(mut self, command: &str) -> Self {
         let rename = ["--rename-command", command, ""];
         self.arguments.extend(rename.map(str::to_owned));
+        self
+    }
+
+    /// Copies what that server has, which needs the same password if it has one.
+    #[must_use]
+    pub fn replica_of(mut self, primary: &RedisServer) -> Self {
+        let (host, port) = (
+            primary.address().ip().to_string(),
+            primary.port().to_string(),
+        );
+        self.arguments
+            .extend(["--replicaof".to_owned(), host, port]);
+        self
+    }
+
+    /// A Sentinel with this configuration, which it goes on writing to; see [`sentinel`](crate::sentinel).
+    #[must_use]
+    pub(crate) fn sentinel(mut self, configuration: String) -> Self {
+        self.sentinel = Some(configuration);
         self
     }
 
@@ -133,6 +160,11 @@ impl RedisServer {
     /// that they need.
     pub fn url(&self) -> String {
         self.url_through(&self.name())
+    }
+
+    /// What clients must give, if anything.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.options.password.as_deref()
     }
 
     /// The process id, while there is a process.
@@ -243,6 +275,14 @@ impl RedisServer {
         std::fs::create_dir_all(self.data_directory()).expect("the temporary directory is ours");
         let binary = binary();
         let mut command = Command::new(&binary);
+        if let Some(configuration) = &self.options.sentinel {
+            let file = self.data_directory().join("sentinel.conf");
+            // What it has written itself is what it goes on from.
+            if !file.exists() {
+                std::fs::write(&file, configuration).expect("the temporary directory is ours");
+            }
+            command.arg(file).arg("--sentinel");
+        }
         command
             .args(["--bind", "127.0.0.1"])
             .args(self.port_arguments())
