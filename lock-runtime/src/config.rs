@@ -135,6 +135,7 @@ impl LockManagerBuilder {
             },
             login: server.login,
             tls: server.connector,
+            replicas: server.replicas,
             node_timeout: self.node_timeout,
             // With one node there is no quorum to protect.
             max_ttl: (count > 1).then_some(self.max_ttl),

@@ -107,12 +107,8 @@ impl Server {
         if self.replicas > MOST_REPLICAS {
             return Err("replicas must be at most 100");
         }
-        if self.replicas > 0 {
-            return Err("replicas are not supported by this version");
-        }
         match self.whereabouts {
-            Whereabouts::Server(_) => Ok(()),
-            Whereabouts::Sentinels(_) => Err("Sentinel is not supported by this version"),
+            Whereabouts::Server(_) | Whereabouts::Sentinels(_) => Ok(()),
             Whereabouts::Cluster(_) => Err("Cluster is not supported by this version"),
         }
     }

@@ -12,13 +12,14 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::life::Life;
+use super::life::{Life, Met};
 use super::link::{Known, Link, NOT_REDIS, words};
 use super::listening::Listening;
 use super::role::{self, info_field};
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
-use super::target::{Place, Target};
-use super::wire::{Abandon, Wire};
+use super::sentinel::Mandate;
+use super::target::Target;
+use super::wire::{self, Abandon, Address, FirstByte, Trust, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
 const SEND_QUEUE: usize = 1024;
@@ -39,38 +40,71 @@ pub(super) struct Opened {
     pub(super) abandon: Abandon,
 }
 
-pub(super) async fn open(target: &Target, listening: &Arc<Listening>) -> Result<Opened, Arc<str>> {
+/// The server that a connection is to be made to.
+#[derive(Debug)]
+pub(super) struct There<'a> {
+    pub(super) address: &'a Address,
+    /// To vote, where it needs one.
+    pub(super) mandate: Option<Mandate>,
+    pub(super) met: &'a mut Met,
+}
+
+pub(super) async fn open(
+    target: &Target,
+    there: There<'_>,
+    listening: &Arc<Listening>,
+) -> Result<Opened, Arc<str>> {
     let patience = target.patience();
-    let address = match &target.place {
-        Place::Server(address) => address,
-        Place::Sentinels(_) => return Err("Sentinel is not supported by this version".into()),
-    };
-    let wire = Wire::connect(address, target.tls.as_ref(), patience).await?;
+    let wire = Wire::connect(there.address, target.tls.as_ref(), patience).await?;
     let abandon = wire.abandon_handle();
-    let trust = wire.trust();
-    let first = wire.first_byte();
-    let refusal = wire.refusal();
-    match timeout(patience, greet(wire, target, listening)).await {
+    let clues = Clues::of(&wire, target.tls.is_some());
+    match timeout(patience, greet(wire, target, there, listening)).await {
         Ok(Ok((link, driver))) => {
-            trust.trust();
+            clues.trust.trust();
             Ok(Opened {
                 link,
                 driver,
                 abandon,
             })
         }
-        Ok(Err(_)) if trust.is_broken() => Err(NOT_REDIS.into()),
         Ok(Err(Refusal::Unfit(reason))) => Err(reason),
-        Ok(Err(Refusal::Error(error))) => Err(match (refusal.get(), first.get()) {
-            (Some(refusal), _) => refusal,
-            (None, None) if error.is_connection_dropped() => match target.tls {
-                None => CLOSED.into(),
-                Some(_) => CLOSED_BEHIND_TLS.into(),
-            },
-            (None, Some(first)) if !begins_an_answer(first) => stranger(first).into(),
-            _ => without_password(words(&error), target),
-        }),
+        Ok(Err(Refusal::Error(error))) => Err(clues.explain(&error, &target.login)),
         Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
+    }
+}
+
+/// What is known of whatever is at the other end of a new connection, besides its errors.
+pub(super) struct Clues {
+    pub(super) trust: Trust,
+    first: FirstByte,
+    refusal: wire::Refusal,
+    is_tls: bool,
+}
+
+impl Clues {
+    pub(super) fn of(wire: &Wire, is_tls: bool) -> Self {
+        Self {
+            trust: wire.trust(),
+            first: wire.first_byte(),
+            refusal: wire.refusal(),
+            is_tls,
+        }
+    }
+
+    /// An error in words for an operator.
+    pub(super) fn explain(&self, error: &RedisError, login: &RedisConnectionInfo) -> Arc<str> {
+        if self.trust.is_broken() {
+            return NOT_REDIS.into();
+        }
+        match (self.refusal.get(), self.first.get()) {
+            (Some(refusal), _) => refusal,
+            (None, None) if error.is_connection_dropped() && self.is_tls => {
+                CLOSED_BEHIND_TLS.into()
+            }
+            (None, None) if error.is_connection_dropped() => CLOSED.into(),
+            (None, Some(first)) if !begins_an_answer(first) => stranger(first).into(),
+            _ => without_secret(words(error), login),
+        }
     }
 }
 
@@ -110,7 +144,12 @@ fn stranger(first: u8) -> &'static str {
 
 /// Whatever is there may repeat what it was sent.
 fn without_password(reason: Arc<str>, target: &Target) -> Arc<str> {
-    match target.login.password() {
+    without_secret(reason, &target.login)
+}
+
+/// See [`without_password`].
+fn without_secret(reason: Arc<str>, login: &RedisConnectionInfo) -> Arc<str> {
+    match login.password() {
         Some(password) if !password.is_empty() && reason.contains(password) => {
             reason.replace(password, "…").into()
         }
@@ -122,6 +161,7 @@ fn without_password(reason: Arc<str>, target: &Target) -> Arc<str> {
 async fn greet(
     wire: Wire,
     target: &Target,
+    there: There<'_>,
     listening: &Arc<Listening>,
 ) -> Result<(Link, Driver), Refusal> {
     let hears = Arc::clone(listening);
@@ -174,14 +214,15 @@ async fn greet(
     role::is_primary(&info).map_err(Refusal::Unfit)?;
     let run_id = info_field(&info, "run_id").filter(|run_id| !run_id.is_empty());
     let presence = run_id.map(|run_id| target.seat.take(run_id)).transpose();
-    let life = Life::new(&info, &remembered, target.max_ttl);
     let known = Known {
         set_nx_get: sets_nx_get(&info),
         hears,
         publishes,
         presence: presence.map_err(Refusal::Unfit)?,
+        life: Life::new(&info, &remembered, target.rule(), there.met),
+        mandate: there.mandate,
     };
-    Ok((Link::new(connection, known, life), driver))
+    Ok((Link::new(connection, known, target.replicas), driver))
 }
 
 /// What is sent first, and how many of its commands must succeed. Then come the greeting that has the server tell what is
@@ -199,6 +240,10 @@ fn questions(target: &Target) -> (Pipeline, usize) {
     }
     if login.db() != 0 {
         questions.cmd("SELECT").arg(login.db());
+    }
+    if target.replicas > 0 {
+        // Whether it may be asked for.
+        questions.cmd("WAIT").arg(0).arg(1);
     }
     let required = questions.len();
     questions.cmd("HELLO").arg(3);
@@ -231,14 +276,16 @@ fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bo
 }
 
 /// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works
-/// on every version, votes at once after a restart, and may be a replica, or the server of another node too.
+/// on every version, votes at once after a restart, and may be a replica, or the server of another node too. A primary of a
+/// group must say whether it was promoted, where that is asked for.
 fn said(sections: Result<Vec<Value>, RedisError>, target: &Target) -> Result<String, RedisError> {
+    let must_say = target.max_ttl.is_some() && target.sentinels().is_some();
     match sections {
         Ok(sections) => {
             let sections = sections.into_iter().map(redis::from_redis_value::<String>);
             Ok(sections.collect::<Result<String, _>>()?)
         }
-        Err(error) if error.code() == Some("NOPERM") => {
+        Err(error) if error.code() == Some("NOPERM") && !must_say => {
             tracing::warn!(
                 node = %target.name,
                 "lock node does not permit INFO, so it is not kept out after a restart, and may be a replica"

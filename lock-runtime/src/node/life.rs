@@ -5,10 +5,21 @@
 //! so every new connection asks how long the server has been up. Younger than `max_ttl`: it has no vote until it is older.
 //! No clocks are compared; but the server counts its uptime with its own, so one that is set forward ages it.
 //!
+//! A replica that was promoted may lack its primary's last writes as well, and does not say when it was promoted: only that
+//! it was (`master_replid2`), and in which life it has been since (`master_replid`). So it has no vote until `max_ttl` has
+//! passed since it was first met in this life, however long it has been up. That holds wherever a name leads to the server:
+//! to the primary of a Sentinel group, to that of a cluster's shard, to a host whose address was changed. A primary that was
+//! restarted with its data on disk says the same (Redis 7.0 and later), and is kept out in the same way. One that has had no
+//! replica for an hour (`repl-backlog-ttl`) forgets that it was promoted, and is then as old as it says.
+//!
+//! In a Sentinel group every server is kept out that does not remember this life, however old it is and whatever it says: the
+//! group may have been given another one. And as the primary before may have [voted a while longer](super::sentinel), it is
+//! kept out for that much longer.
+//!
 //! A deployment that is brand-new need not wait, and a client that comes to it a moment later neither. So each server
-//! remembers, under a key of its own, in which life (`run_id`) it was last known to have a vote: while it is in that life
-//! it has lost nothing. If all nodes are young and none remembers anything, the deployment is new, and all are admitted; so
-//! not all nodes that were told may forget it at the same time.
+//! remembers, under a key of its own, in which life it was last known to have a vote: while it is in that life it has lost
+//! nothing. A replica has that key from its primary, and is in no such life. If all nodes are kept out and none remembers
+//! anything, the deployment is new, and all are admitted; so not all nodes that were told may forget it at the same time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,20 +28,24 @@ use redis::{Cmd, Value};
 use tokio::time::Instant;
 
 use super::role::info_field;
+use super::sentinel::OLD_PRIMARY_VOTES;
 use super::target::Target;
 use super::{NodeError, Standing};
 
 /// For how long a server remembers. It is told again with every connection, and every hour.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// An uptime is the difference of two moments that were both cut to seconds, so it may be almost this much too long.
+/// An uptime is the difference of two moments that were both cut to seconds, so it may be almost this much too long. Where the
+/// time is ours, it is for clocks that run at different speeds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Life {
     /// Which life of the server this is. `None`: it may not be asked.
-    run_id: Option<Arc<str>>,
+    id: Option<Arc<str>>,
+    /// It has had others since it was started.
+    promoted: bool,
     standing: Mutex<Known>,
 }
 
@@ -40,34 +55,66 @@ enum Known {
     Young { until: Instant, unknown: bool },
 }
 
+/// For how long servers are kept out that may have lost something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// `None`: not at all.
+    pub(super) max_ttl: Option<Duration>,
+    /// The server is the primary of a Sentinel group.
+    pub(super) in_group: bool,
+}
+
+/// The server that was met last where connections lead to, in which life, and when that was first.
+#[derive(Debug, Default)]
+pub(super) struct Met(Option<(Arc<str>, Instant)>);
+
+impl Met {
+    fn since(&mut self, id: &Arc<str>) -> Instant {
+        let now = Instant::now();
+        let before = self.0.take().filter(|(before, _)| before == id);
+        self.0.insert(before.unwrap_or((Arc::clone(id), now))).1
+    }
+}
+
 impl Life {
-    /// From what a server says of itself: `INFO server`, and what it remembers.
-    pub(super) fn new(info: &str, remembered: &Value, max_ttl: Option<Duration>) -> Self {
-        let run_id = info_field(info, "run_id").map(Into::into);
+    /// From what a server says of itself, `INFO server` and `INFO replication`, and what it remembers.
+    pub(super) fn new(info: &str, remembered: &Value, rule: Rule, met: &mut Met) -> Self {
+        let before = info_field(info, "master_replid2");
+        let promoted = before.is_some_and(|id| id.bytes().any(|digit| digit != b'0'));
+        let since = info_field(info, "master_replid").filter(|_| promoted);
+        let id: Option<Arc<str>> = info_field(info, "run_id").map(|run_id| match since {
+            Some(since) => format!("{run_id}:{since}").into(),
+            None => run_id.into(),
+        });
         let uptime = info_field(info, "uptime_in_seconds")
             .and_then(|seconds| seconds.parse().ok())
             .map(Duration::from_secs);
-        let left = match (max_ttl, uptime) {
-            (Some(max_ttl), Some(uptime)) => {
-                max_ttl.saturating_add(ROUNDING).saturating_sub(uptime)
-            }
-            // The rule is off, or the server may not be asked.
-            (None, _) | (_, None) => Duration::ZERO,
-        };
+
         let now = Instant::now();
+        let met = id.as_ref().map_or(now, |id| met.since(id));
+        let max_ttl = rule.max_ttl.map(|max_ttl| max_ttl.saturating_add(ROUNDING));
+        let kept_out = match (max_ttl, uptime) {
+            (Some(max_ttl), _) if rule.in_group => {
+                Some((met, max_ttl.saturating_add(OLD_PRIMARY_VOTES)))
+            }
+            (Some(max_ttl), _) if promoted => Some((met, max_ttl)),
+            (Some(max_ttl), Some(uptime)) => Some((now, max_ttl.saturating_sub(uptime))),
+            // The rule is off, or the server may not be asked.
+            (None, _) | (_, None) => None,
+        };
+        let until = kept_out.and_then(|(since, time)| since.checked_add(time));
         let life = Self {
-            run_id,
-            standing: Mutex::new(match now.checked_add(left) {
-                Some(until) if !left.is_zero() => Known::Young {
+            id,
+            promoted,
+            standing: Mutex::new(match until.filter(|until| *until > now) {
+                Some(until) => Known::Young {
                     until,
                     unknown: false,
                 },
-                _ => Known::Votes,
+                None => Known::Votes,
             }),
         };
-        if !left.is_zero() {
-            life.note(remembered);
-        }
+        life.note(remembered);
         life
     }
 
@@ -80,8 +127,8 @@ impl Life {
 
     /// Takes note of what the server remembers.
     pub(super) fn note(&self, remembered: &Value) -> Standing {
-        let in_this_life = match (remembered, &self.run_id) {
-            (Value::BulkString(remembered), Some(run_id)) => remembered == run_id.as_bytes(),
+        let in_this_life = match (remembered, &self.id) {
+            (Value::BulkString(remembered), Some(id)) => self.is_remembered(remembered, id),
             _ => false,
         };
         if in_this_life {
@@ -95,8 +142,17 @@ impl Life {
         self.standing()
     }
 
+    /// One that has forgotten that it was promoted is in the same life as before it did.
+    fn is_remembered(&self, remembered: &[u8], id: &str) -> bool {
+        match remembered.strip_prefix(id.as_bytes()) {
+            Some([]) => true,
+            Some([first, ..]) => !self.promoted && *first == b':',
+            None => false,
+        }
+    }
+
     pub(super) fn is(&self, life: &str) -> bool {
-        self.run_id.as_deref() == Some(life)
+        self.id.as_deref() == Some(life)
     }
 
     pub(super) fn admit(&self) {
@@ -106,7 +162,7 @@ impl Life {
     /// The command that makes the server remember that it has a vote in this life.
     pub(super) fn mark(&self, target: &Target) -> Option<Cmd> {
         let mut command = redis::cmd("SET");
-        command.arg(target.marker()?).arg(self.run_id.as_deref()?);
+        command.arg(target.marker()?).arg(self.id.as_deref()?);
         command.arg("EX").arg(REMEMBERED.as_secs());
         Some(command)
     }
@@ -118,7 +174,7 @@ impl Life {
             if !for_another.is_zero() {
                 return Standing::Abstains {
                     for_another,
-                    unknown: self.run_id.clone().filter(|_| unknown),
+                    unknown: self.id.clone().filter(|_| unknown),
                 };
             }
             *known = Known::Votes;
@@ -135,19 +191,51 @@ impl Life {
 mod tests {
     use super::*;
 
-    const MAX_TTL: Option<Duration> = Some(Duration::from_secs(60));
+    const MAX_TTL: Duration = Duration::from_secs(60);
+
+    /// For a server by itself.
+    const RULE: Rule = Rule {
+        max_ttl: Some(MAX_TTL),
+        in_group: false,
+    };
+
+    const IN_GROUP: Rule = Rule {
+        in_group: true,
+        ..RULE
+    };
+
+    const NO_RULE: Rule = Rule {
+        max_ttl: None,
+        in_group: true,
+    };
 
     fn info(uptime: u64) -> String {
         format!("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:{uptime}\r\n")
     }
 
-    fn remembers(run_id: &str) -> Value {
-        Value::BulkString(run_id.into())
+    /// Of an old server.
+    fn promoted(life: &str) -> String {
+        format!(
+            "{}master_replid:{life}\r\nmaster_replid2:d1\r\n",
+            info(1_000_000)
+        )
+    }
+
+    fn remembers(life: &str) -> Value {
+        Value::BulkString(life.into())
+    }
+
+    fn first_met(info: &str, remembered: &Value, rule: Rule) -> Life {
+        Life::new(info, remembered, rule, &mut Met::default())
+    }
+
+    fn votes(info: &str, remembered: &Value, rule: Rule) -> bool {
+        first_met(info, remembered, rule).votes().is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_young_server_votes_once_it_is_older_than_the_longest_lease() {
-        let life = Life::new(&info(12), &remembers("its last life"), MAX_TTL);
+        let life = first_met(&info(12), &remembers("its last life"), RULE);
         assert_eq!(
             life.votes(),
             Err(NodeError::Abstains(Duration::from_secs(49)))
@@ -160,34 +248,78 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_votes_that_is_old_or_was_admitted_in_this_life() {
-        assert_eq!(Life::new(&info(61), &Value::Nil, MAX_TTL).votes(), Ok(()));
+        let never_promoted = format!("{}master_replid:x\r\nmaster_replid2:000\r\n", info(61));
+        assert!(votes(&never_promoted, &Value::Nil, RULE));
+        assert!(votes(&info(61), &Value::Nil, RULE));
+        assert!(votes(&info(1), &remembers("abc"), RULE));
+        assert!(votes(&info(1), &Value::Nil, NO_RULE));
+        assert!(votes(&promoted("x"), &Value::Nil, NO_RULE));
+        assert!(votes("", &Value::Nil, RULE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_promoted_server_votes_when_it_has_been_known_for_as_long_as_the_longest_lease() {
+        let mut met = Met::default();
+        let mut votes = |life: &str, remembered: &Value| {
+            let life = Life::new(&promoted(life), remembered, RULE, &mut met);
+            life.votes()
+        };
+        let other = remembers("abc");
+        let left = |seconds| Err(NodeError::Abstains(Duration::from_secs(seconds)));
+        assert_eq!(votes("x", &other), left(61));
+        tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(
-            Life::new(&info(1), &remembers("abc"), MAX_TTL).votes(),
-            Ok(())
+            votes("x", &other),
+            left(1),
+            "a new connection changes nothing"
         );
-        assert_eq!(Life::new(&info(1), &Value::Nil, None).votes(), Ok(()));
-        assert_eq!(Life::new("", &Value::Nil, MAX_TTL).votes(), Ok(()));
+        assert_eq!(votes("y", &other), left(61), "promoted again");
+        assert_eq!(votes("y", &remembers("abc:x")), left(61));
+        assert_eq!(votes("y", &remembers("abc:y")), Ok(()));
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert_eq!(votes("y", &other), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_group_every_server_is_kept_out_that_does_not_remember_and_for_longer() {
+        let left = 60 + 1 + OLD_PRIMARY_VOTES.as_secs();
+        let left = Err(NodeError::Abstains(Duration::from_secs(left)));
+        let votes = |info: &str, remembered| first_met(info, &remembered, IN_GROUP).votes();
+        assert_eq!(votes(&info(1_000_000), Value::Nil), left);
+        assert_eq!(votes(&info(1_000_000), remembers("abcd")), left);
+        assert_eq!(votes(&info(1_000_000), remembers("abc")), Ok(()));
+        assert_eq!(votes(&promoted("x"), remembers("abc")), left);
+        assert_eq!(votes(&promoted("x"), remembers("abc:x")), Ok(()));
+        // An hour later it has forgotten that it was promoted.
+        assert_eq!(votes(&info(1_000_000), remembers("abc:x")), Ok(()));
     }
 
     #[tokio::test]
     async fn a_server_that_remembers_nothing_is_told_from_one_that_remembers_another_life() {
-        let standing = |remembered| Life::new(&info(1), &remembered, MAX_TTL).standing();
-        let unknown = |standing| {
-            matches!(
-                standing,
-                Standing::Abstains {
-                    unknown: Some(_),
-                    ..
-                }
-            )
+        let standing = |info: &str, remembered| first_met(info, &remembered, RULE).standing();
+        let unknown = |standing| match standing {
+            Standing::Abstains { unknown, .. } => unknown,
+            Standing::Votes => None,
         };
-        assert!(unknown(standing(Value::Nil)));
-        assert!(!unknown(standing(remembers("its last life"))));
+        assert_eq!(
+            unknown(standing(&info(1), Value::Nil)).as_deref(),
+            Some("abc")
+        );
+        let promoted = promoted("x");
+        assert_eq!(
+            unknown(standing(&promoted, Value::Nil)).as_deref(),
+            Some("abc:x")
+        );
+        assert_eq!(
+            unknown(standing(&info(1), remembers("its last life"))),
+            None
+        );
+        assert_eq!(unknown(standing(&promoted, remembers("abc"))), None);
     }
 
     #[tokio::test]
     async fn what_another_client_admitted_votes() {
-        let life = Life::new(&info(1), &Value::Nil, MAX_TTL);
+        let life = first_met(&info(1), &Value::Nil, RULE);
         assert!(life.votes().is_err());
         assert_eq!(life.note(&remembers("abc")), Standing::Votes);
         assert_eq!(life.votes(), Ok(()));

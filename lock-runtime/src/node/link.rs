@@ -13,9 +13,11 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::barrier::{self, Barrier};
 use super::life::Life;
 use super::listening::Subscriptions;
 use super::registry::Presence;
+use super::sentinel::Mandate;
 use super::target::Target;
 use super::{Limit, NodeError, Standing};
 
@@ -31,6 +33,11 @@ pub(super) struct Link {
     life: Life,
     /// While there is this, no other node has the server.
     _presence: Option<Presence>,
+    /// What its votes need besides, where it is the primary of a group.
+    mandate: Option<Mandate>,
+    barrier: Option<Barrier>,
+    /// It is no primary any more.
+    demoted: Notify,
     /// Since when it owes an answer that should have come.
     doubted: Mutex<Option<Instant>>,
     doubt: Notify,
@@ -48,17 +55,22 @@ pub(super) struct Known {
     pub(super) hears: Result<(), Arc<str>>,
     pub(super) publishes: bool,
     pub(super) presence: Option<Presence>,
+    pub(super) life: Life,
+    pub(super) mandate: Option<Mandate>,
 }
 
 impl Link {
-    pub(super) fn new(connection: MultiplexedConnection, known: Known, life: Life) -> Self {
+    pub(super) fn new(connection: MultiplexedConnection, known: Known, replicas: usize) -> Self {
         Self {
             connection,
             set_nx_get: known.set_nx_get,
             hears: known.hears,
             publishes: AtomicBool::new(known.publishes),
-            life,
             _presence: known.presence,
+            life: known.life,
+            mandate: known.mandate,
+            barrier: Barrier::new(replicas),
+            demoted: Notify::new(),
             doubted: Mutex::new(None),
             doubt: Notify::new(),
         }
@@ -68,9 +80,14 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// [`NodeError::Abstains`].
+    /// [`NodeError::Abstains`], and others where its sentinels do not confirm that it is the primary.
     pub(super) fn votes(&self) -> Result<(), NodeError> {
+        self.has_mandate()?;
         self.life.votes()
+    }
+
+    fn has_mandate(&self) -> Result<(), NodeError> {
+        self.mandate.as_ref().map_or(Ok(()), Mandate::holds)
     }
 
     /// The same, looked up anew: another client may have admitted the server.
@@ -82,7 +99,8 @@ impl Link {
         let Some(marker) = target.marker() else {
             return Ok(Standing::Votes);
         };
-        if let Ok(()) = self.votes() {
+        self.has_mandate()?;
+        if let Ok(()) = self.life.votes() {
             return Ok(Standing::Votes);
         }
         let known = self.send(redis::cmd("GET").arg(marker), limit).await?;
@@ -113,7 +131,7 @@ impl Link {
             return std::future::pending().await;
         };
         loop {
-            match self.votes() {
+            match self.life.votes() {
                 Err(NodeError::Abstains(for_another)) => sleep(for_another).await,
                 Ok(()) | Err(NodeError::Failed(_)) => {
                     let mut connection = self.connection.clone();
@@ -145,7 +163,72 @@ impl Link {
         self.answered(answer, limit)
             .await?
             .extract_error()
-            .map_err(|error| NodeError::Failed(words(&error)))
+            .map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &RedisError) -> NodeError {
+        let refused = NodeError::Failed(words(error));
+        if refused.is_readonly() {
+            self.demoted.notify_one();
+        }
+        refused
+    }
+
+    /// Returns when the server has said that it is a replica.
+    pub(super) async fn demoted(&self) {
+        self.demoted.notified().await;
+    }
+
+    /// Waits until as many replicas as are asked for have what was written before.
+    ///
+    /// # Errors
+    ///
+    /// Fewer have it, or it is not known.
+    pub(super) async fn replicated(&self, limit: &Limit) -> Result<(), NodeError> {
+        let Some(barrier) = &self.barrier else {
+            return Ok(());
+        };
+        let mut said = barrier.join();
+        let said = poll_fn(|context| match Pin::new(&mut said).poll(context) {
+            Poll::Ready(said) => Poll::Ready(Some(said)),
+            Poll::Pending if limit.is_over() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match said.await {
+            Some(Ok(said)) => barrier.judge(said),
+            Some(Err(_)) => Err("connection closed".into()),
+            // Not the server's silence: it may be waiting for its replicas.
+            None => Err(NodeError::Failed(
+                format!("its replicas have not answered in {:.0?}", limit.allowed()).into(),
+            )),
+        }
+    }
+
+    /// Asks the server what its replicas have, for all who want to know. Never returns.
+    pub(super) async fn ask_replicas(&self, target: &Target) {
+        let Some(barrier) = &self.barrier else {
+            return std::future::pending().await;
+        };
+        let time = barrier::time(target.node_timeout);
+        let wait = async |replicas| {
+            let mut wait = redis::cmd("WAIT");
+            wait.arg(replicas).arg(time);
+            let mut connection = self.connection.clone();
+            let answer = connection.send_packed_command(&wait);
+            let Ok(answer) = timeout(target.patience(), answer).await else {
+                // It is probed, and given up if it does not answer to that either.
+                self.set_doubted(Some(Instant::now()));
+                self.doubt.notify_one();
+                return Err("it does not answer how many replicas have it".into());
+            };
+            let answer = answer.and_then(Value::extract_error);
+            match answer {
+                Ok(Value::Int(count)) => Ok(u64::try_from(count).unwrap_or(0)),
+                Ok(_) => Err(NOT_REDIS.into()),
+                Err(error) => Err(words(&error)),
+            }
+        };
+        barrier.keep_asking(wait).await;
     }
 
     /// The same for several commands; an error among their answers is the error of all.
@@ -160,11 +243,7 @@ impl Link {
         self.answered(answers, limit)
             .await?
             .into_iter()
-            .map(|answer| {
-                answer
-                    .extract_error()
-                    .map_err(|error| NodeError::Failed(words(&error)))
-            })
+            .map(|answer| answer.extract_error().map_err(|error| self.refused(&error)))
             .collect()
     }
 

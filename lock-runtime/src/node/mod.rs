@@ -1,5 +1,6 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
+mod barrier;
 mod handshake;
 mod life;
 mod link;
@@ -11,6 +12,7 @@ pub(crate) mod redis;
 pub(crate) mod registry;
 mod role;
 mod script;
+mod sentinel;
 mod sibling;
 mod target;
 #[cfg(feature = "tls")]
@@ -345,7 +347,7 @@ pub(crate) struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Votes,
-    /// It restarted, perhaps without its last writes.
+    /// It restarted or was promoted, perhaps without its last writes.
     Abstains {
         /// So much longer.
         for_another: Duration,
@@ -358,7 +360,7 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeError {
     Failed(Arc<str>),
-    /// It restarted not long ago, and has no vote for so much longer.
+    /// It restarted or was promoted not long ago, and has no vote for so much longer.
     Abstains(Duration),
 }
 
@@ -366,6 +368,11 @@ impl NodeError {
     /// The server does not know the hash that a script was called by.
     pub(crate) fn is_noscript(&self) -> bool {
         matches!(self, Self::Failed(reason) if reason.starts_with("NOSCRIPT"))
+    }
+
+    /// The server takes no writes, as it is a replica. Servers before 7.0 put an error of a script into words of their own.
+    pub(crate) fn is_readonly(&self) -> bool {
+        matches!(self, Self::Failed(reason) if reason.starts_with("READONLY") || reason.contains("-READONLY "))
     }
 }
 

@@ -10,10 +10,13 @@ use futures_util::future::{Either, select};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::handshake::{Opened, open};
+use super::handshake::{Opened, There, open};
+use super::life::Met;
 use super::link::Link;
 use super::listening::Listening;
-use super::target::Target;
+use super::sentinel::{Group, Said};
+use super::target::{Place, Target};
+use super::wire::Address;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
 
@@ -50,11 +53,15 @@ impl State {
 }
 
 impl Slot {
-    /// A slot, and the work that keeps it connected until the slot is dropped.
-    pub(super) fn new(target: Arc<Target>) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    /// A slot, and the work that keeps it connected until the slot is dropped. `group`: who says which server it is to be
+    /// connected to, where the target is one.
+    pub(super) fn of(
+        target: Arc<Target>,
+        group: Option<Group>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, state) = watch::channel(State::Connecting);
         let listening = Arc::default();
-        let work = keep_connected(target, sender, Arc::clone(&listening));
+        let work = keep_connected(target, group, sender, Arc::clone(&listening));
         (Self { state, listening }, work)
     }
 
@@ -106,18 +113,29 @@ impl Slot {
 
 async fn keep_connected(
     target: Arc<Target>,
+    group: Option<Group>,
     state: watch::Sender<State>,
     listening: Arc<Listening>,
 ) {
     let (least, most) = RECONNECT;
     let mut backoff = Backoff::new(least, most);
     let mut in_trouble = false;
+    let mut met = Met::default();
     while !state.is_closed() {
-        match open(&target, &listening).await {
+        let way = match Way::find(&target, group.as_ref()).await {
+            Ok(way) => way,
+            Err(reason) => {
+                tell_down(&target, &state, reason);
+                in_trouble = true;
+                sleep(backoff.next()).await;
+                continue;
+            }
+        };
+        match way.open(&target, &mut met, &listening).await {
             Ok(opened) => {
                 let since = Instant::now();
-                tell_connected(&target, &opened.link, in_trouble);
-                serve(&target, opened, &state, &listening).await;
+                way.tell_connected(&target, &opened.link, in_trouble);
+                serve(&target, &way, opened, &state, &listening).await;
                 listening.lost();
                 in_trouble = true;
                 if since.elapsed() >= LIVED {
@@ -126,34 +144,113 @@ async fn keep_connected(
                 }
             }
             Err(reason) => {
-                let changed = !matches!(&*state.borrow(), State::Down(known) if *known == reason);
-                if changed {
-                    tracing::warn!(node = %target.name, %reason, "lock node cannot be used");
-                }
+                tell_down(&target, &state, reason);
                 in_trouble = true;
-                state.send_replace(State::Down(reason));
             }
         }
-        sleep(backoff.next()).await;
+        way.seek();
+        select(pin!(sleep(backoff.next())), pin!(way.moved())).await;
     }
 }
 
-/// Whoever was told of the trouble is told of its end, and if that is not the end of it yet.
-fn tell_connected(target: &Target, link: &Link, again: bool) {
-    let node = &target.name;
-    match link.votes() {
-        Err(NodeError::Abstains(left)) if again => tracing::warn!(
-            %node,
-            "lock node is back, and has no vote for another {left:.0?}, as it restarted"
-        ),
-        _ if again => tracing::info!(%node, "lock node is back"),
-        _ => tracing::debug!(%node, "connected"),
+fn tell_down(target: &Target, state: &watch::Sender<State>, reason: Arc<str>) {
+    let changed = !matches!(&*state.borrow(), State::Down(known) if *known == reason);
+    if changed {
+        tracing::warn!(node = %target.name, %reason, "lock node cannot be used");
+    }
+    state.send_replace(State::Down(reason));
+}
+
+/// Where a connection leads.
+enum Way<'a> {
+    Straight(&'a Address),
+    /// To where the sentinels say that the primary is.
+    Named(&'a Group, Said),
+}
+
+impl<'a> Way<'a> {
+    async fn find(target: &'a Target, group: Option<&'a Group>) -> Result<Self, Arc<str>> {
+        match (&target.place, group) {
+            (Place::Server(address), _) => Ok(Self::Straight(address)),
+            (Place::Sentinels(_), None) => Err("nobody asks its sentinels".into()),
+            (Place::Sentinels(_), Some(group)) => {
+                group.seek();
+                let said = group.primary(target.patience()).await?;
+                Ok(Self::Named(group, said))
+            }
+        }
+    }
+
+    fn address(&self) -> &Address {
+        match self {
+            Self::Straight(address) => address,
+            Self::Named(_, said) => &said.primary,
+        }
+    }
+
+    async fn open(
+        &self,
+        target: &Target,
+        met: &mut Met,
+        listening: &Arc<Listening>,
+    ) -> Result<Opened, Arc<str>> {
+        let mandate = match self {
+            Self::Straight(_) => None,
+            Self::Named(group, said) => group.mandate(said),
+        };
+        let address = self.address();
+        let there = There {
+            address,
+            mandate,
+            met,
+        };
+        let opened = pin!(open(target, there, listening));
+        match select(opened, pin!(self.moved())).await {
+            Either::Left((opened, _)) => opened.map_err(|reason| match self {
+                Self::Straight(_) => reason,
+                Self::Named(..) => format!("its primary {address}: {reason}").into(),
+            }),
+            Either::Right(_) => Err(MOVED.into()),
+        }
+    }
+
+    /// Returns when another server is to be used.
+    async fn moved(&self) {
+        match self {
+            Self::Straight(_) => pending().await,
+            Self::Named(group, said) => group.moved_from(said).await,
+        }
+    }
+
+    /// There is no connection.
+    fn seek(&self) {
+        if let Self::Named(group, _) = self {
+            group.seek();
+        }
+    }
+
+    /// Whoever was told of the trouble is told of its end, and if that is not the end of it yet.
+    fn tell_connected(&self, target: &Target, link: &Link, again: bool) {
+        let (node, server) = (&target.name, self.address());
+        match link.votes() {
+            Err(NodeError::Abstains(left)) if again => tracing::warn!(
+                %node,
+                %server,
+                "lock node is back, and has no vote for another {left:.0?}, as it restarted or was promoted"
+            ),
+            _ if again => tracing::info!(%node, %server, "lock node is back"),
+            _ => tracing::debug!(%node, %server, "connected"),
+        }
     }
 }
+
+/// Why a connection is given up that works.
+const MOVED: &str = "its sentinels name another primary";
 
 /// Lends the connection out until it breaks, is given up, or nobody is left who could use it.
 async fn serve(
     target: &Target,
+    way: &Way<'_>,
     opened: Opened,
     state: &watch::Sender<State>,
     listening: &Listening,
@@ -166,11 +263,23 @@ async fn serve(
     let link = Arc::new(link);
     state.send_replace(State::Ready(Arc::clone(&link)));
 
-    let probe = pin!(link.probe(target.patience(), || {
-        state.send_modify(|_| {});
-    }));
+    let silent = pin!(async {
+        link.probe(target.patience(), || state.send_modify(|_| {}))
+            .await;
+        "no answer for too long"
+    });
+    let demoted = pin!(async {
+        link.demoted().await;
+        "it is a replica now"
+    });
+    let moved = pin!(async {
+        way.moved().await;
+        MOVED
+    });
+    let unfit = pin!(async { select(demoted, moved).await.factor_first().0 });
     // Ends when nobody is left who could use the connection.
     let remind = pin!(link.remind(target));
+    let ask_replicas = pin!(link.ask_replicas(target));
     let keep_told = pin!(async {
         match &link.hears {
             Ok(()) => listening.keep_told(&*link, &target.name).await,
@@ -179,12 +288,13 @@ async fn serve(
         }
     });
     let closed = pin!(state.closed());
-    let unused = select(closed, select(remind, keep_told));
-    let reason = match select(select(driver, probe), unused).await {
+    let unused = select(closed, select(remind, select(keep_told, ask_replicas)));
+    let given_up = select(silent, unfit);
+    let reason = match select(select(driver, given_up), unused).await {
         Either::Left((Either::Left(_), _)) => "connection closed",
-        Either::Left((Either::Right(_), _)) => {
+        Either::Left((Either::Right((reason, _)), _)) => {
             abandon.abandon();
-            "no answer for too long"
+            reason.factor_first().0
         }
         Either::Right(_) => return,
     };

@@ -8,10 +8,12 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::Either as Work;
 use redis::{Cmd, Value};
 
 use super::pool::Slot;
 use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD};
+use super::sentinel::Group;
 use super::sibling;
 use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
@@ -38,11 +40,14 @@ impl RedisNode {
         connections: usize,
     ) -> (Self, Vec<impl Future<Output = ()> + Send + 'static>) {
         let target = Arc::new(target);
-        let (slots, work): (Vec<_>, Vec<_>) = (0..connections)
-            .map(|_| Slot::new(Arc::clone(&target)))
+        let (group, watching) = Group::of(&target).unzip();
+        let (slots, connecting): (Vec<_>, Vec<_>) = (0..connections)
+            .map(|_| Slot::of(Arc::clone(&target), group.clone()))
             .unzip();
         let slots = slots.into();
-        (Self { target, slots }, work)
+        let watching = watching.into_iter().map(Work::Left);
+        let work = watching.chain(connecting.into_iter().map(Work::Right));
+        (Self { target, slots }, work.collect())
     }
 
     /// Always the same connection for a key: what is sent first is executed first.
@@ -86,14 +91,22 @@ impl Node for RedisNode {
                 let own = OnceLock::new();
                 ACQUIRE.call(&link, limit, &own, with, still).await?
             };
-            match answer {
-                Value::Nil => Ok(Acquired::Granted(0)),
-                Value::Int(stored) => u64::try_from(stored)
-                    .map(Acquired::Granted)
-                    .map_err(|_| UNEXPECTED.into()),
-                Value::BulkString(owner) => Ok(Acquired::found(&owner, ask.token)),
-                _ => Err(UNEXPECTED.into()),
-            }
+            let fence = match answer {
+                Value::Nil => 0,
+                Value::Int(stored) => u64::try_from(stored).map_err(|_| UNEXPECTED)?,
+                Value::BulkString(owner) => match Acquired::found(&owner, ask.token) {
+                    Acquired::Granted(_) if self.target.replicas > 0 => {
+                        // Nothing was written now, so waiting for replicas would say nothing.
+                        return Err(
+                            "it had granted this before, and its replicas may not have it".into(),
+                        );
+                    }
+                    found => return Ok(found),
+                },
+                _ => return Err(UNEXPECTED.into()),
+            };
+            link.replicated(limit).await?;
+            Ok(Acquired::Granted(fence))
         })
     }
 
@@ -112,7 +125,10 @@ impl Node for RedisNode {
                 .await?;
             link.votes()?;
             match answer {
-                Value::Int(1) => Ok(Acquired::Granted(0)),
+                Value::Int(1) => {
+                    link.replicated(limit).await?;
+                    Ok(Acquired::Granted(0))
+                }
                 Value::BulkString(owner) => Ok(Acquired::found(&owner, extension.token)),
                 _ => Err(UNEXPECTED.into()),
             }
@@ -129,7 +145,9 @@ impl Node for RedisNode {
             match answer {
                 Value::Int(-1) => Err("the lock is not ours there".into()),
                 Value::Int(stored) => {
-                    u64::try_from(stored).map_err(|_| "unexpected fencing token".into())
+                    let stored = u64::try_from(stored).map_err(|_| "unexpected fencing token")?;
+                    link.replicated(&raise.limit).await?;
+                    Ok(stored)
                 }
                 _ => Err(UNEXPECTED.into()),
             }

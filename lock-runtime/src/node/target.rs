@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::RedisConnectionInfo;
 
+use super::life::Rule;
 use super::registry::Seat;
 use super::sibling;
 use super::tls::Connector;
@@ -19,7 +20,9 @@ pub(crate) struct Target {
     /// `None`: in plain text. The sentinels are asked in the same way.
     pub(crate) tls: Option<Arc<Connector>>,
     pub(crate) node_timeout: Duration,
-    /// How long a server is kept out that has restarted. `None`: not at all.
+    /// How many replicas must have what was written.
+    pub(crate) replicas: usize,
+    /// How long a server is kept out that has restarted or was promoted. `None`: not at all.
     pub(crate) max_ttl: Option<Duration>,
     /// See [`marker`].
     pub(crate) marker: String,
@@ -31,7 +34,6 @@ pub(crate) struct Target {
 #[derive(Debug)]
 pub(crate) enum Place {
     Server(Address),
-    #[allow(dead_code, reason = "not asked yet")]
     Sentinels(Sentinels),
 }
 
@@ -41,7 +43,6 @@ pub(crate) struct Sentinels {
     pub(crate) group: String,
     pub(crate) hosts: Vec<Address>,
     /// Their own; what [`Target::login`] says is for the servers.
-    #[allow(dead_code, reason = "not asked yet")]
     pub(crate) login: RedisConnectionInfo,
 }
 
@@ -57,6 +58,22 @@ impl Target {
     /// The marker's key, where servers are kept out.
     pub(super) fn marker(&self) -> Option<&str> {
         self.max_ttl.is_some().then_some(self.marker.as_str())
+    }
+
+    /// For how long the server is kept out.
+    pub(super) fn rule(&self) -> Rule {
+        Rule {
+            max_ttl: self.max_ttl,
+            in_group: self.sentinels().is_some(),
+        }
+    }
+
+    /// Where the server is the primary of a group.
+    pub(super) fn sentinels(&self) -> Option<&Sentinels> {
+        match &self.place {
+            Place::Server(_) => None,
+            Place::Sentinels(sentinels) => Some(sentinels),
+        }
     }
 
     /// Channels of locks that there are not, one for each shape of a name under the prefix: whoever may publish on them may on

@@ -64,6 +64,7 @@ impl Server {
             login,
             tls: None,
             node_timeout: Duration::from_secs(5),
+            replicas: 0,
             max_ttl: None,
             marker: marker("shop:"),
             seat: Seat::new(&Arc::default(), &"fake".into()),

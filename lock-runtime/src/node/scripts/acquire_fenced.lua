@@ -7,9 +7,8 @@ if owner and owner ~= ARGV[1] then
   return owner
 end
 local stored = tonumber(redis.call('GET', KEYS[2]) or '0')
-if not owner then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-end
+-- Written again where it is the caller's: there has to be something that replicas can confirm.
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 if tonumber(ARGV[3]) > stored then
   redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
 end
