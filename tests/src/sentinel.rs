@@ -2,6 +2,7 @@
 //!
 //! Everybody is told of everybody else from the start, so that nothing has to be found out before a test begins.
 
+use crate::certificates::Certificate;
 use crate::server::{Options, RedisServer};
 use crate::wait::{eventually, eventually_async};
 use redis::RedisResult;
@@ -39,6 +40,7 @@ pub struct Setting {
     sentinels: usize,
     server: Options,
     sentinel: String,
+    sentinel_server: Options,
     password: Option<String>,
     login: Option<(String, String)>,
 }
@@ -69,6 +71,14 @@ impl Setting {
     #[must_use]
     pub fn argument(mut self, name: &str, value: &str) -> Self {
         self.server = self.server.argument(name, value);
+        self
+    }
+
+    /// Servers and Sentinels are reached over TLS and in no other way, by one another too.
+    #[must_use]
+    pub fn behind_tls(mut self, servers: &Certificate, sentinels: &Certificate) -> Self {
+        self.server = self.server.behind_tls(servers);
+        self.sentinel_server = self.sentinel_server.behind_tls(sentinels);
         self
     }
 
@@ -124,7 +134,8 @@ impl Setting {
         let configuration = self.configuration(&groups);
         let sentinels = (0..self.sentinels).map(|index| {
             let own = format!("sentinel myid {:040x}\n", index + 1);
-            let sentinel = RedisServer::options().sentinel(own + &configuration);
+            let sentinel = self.sentinel_server.clone();
+            let sentinel = sentinel.sentinel(own + &configuration);
             if self.login.is_some() {
                 sentinel.asked_with(HARNESS)
             } else {
@@ -174,6 +185,7 @@ impl Watched {
             sentinels: 3,
             server: RedisServer::options(),
             sentinel: String::new(),
+            sentinel_server: RedisServer::options(),
             password: None,
             login: None,
         }
@@ -206,12 +218,20 @@ impl Watched {
         let hosts = sentinels.join(",");
         let login = group.servers[0].password();
         let login = login.map(|password| format!(":{password}@"));
-        let options = self
+        let at_sentinels = self
             .login
             .as_ref()
-            .map(|(user, password)| format!("?sentinel_user={user}&sentinel_password={password}"));
-        let (login, options) = (login.unwrap_or_default(), options.unwrap_or_default());
-        format!("redis+sentinel://{login}{hosts}/{}{options}", group.name)
+            .map(|(user, password)| format!("sentinel_user={user}&sentinel_password={password}"));
+        let for_tls = group.servers[0].tls_options();
+        let scheme = if for_tls.is_some() { "rediss" } else { "redis" };
+        let options: Vec<_> = at_sentinels.into_iter().chain(for_tls).collect();
+        let login = login.unwrap_or_default();
+        let url = format!("{scheme}+sentinel://{login}{hosts}/{}", group.name);
+        if options.is_empty() {
+            url
+        } else {
+            format!("{url}?{}", options.join("&"))
+        }
     }
 
     /// Has the Sentinels make another server the primary, as an operator does.

@@ -70,20 +70,26 @@ impl RedisServer {
 
     /// The URL of this server for whoever reaches it at another address, such as a proxy's.
     pub(crate) fn url_through(&self, name: &str) -> String {
-        let Some(tls) = self.options.tls.as_ref().filter(|tls| tls.alone) else {
-            return self.plain_url(name);
-        };
+        let url = self.plain_url(name);
+        match self.tls_options() {
+            Some(options) => format!("{}?{options}", url.replacen("redis://", "rediss://", 1)),
+            None => url,
+        }
+    }
+
+    /// What is in the URL of a client for TLS, where there is no other way.
+    pub(crate) fn tls_options(&self) -> Option<String> {
+        let tls = self.options.tls.as_ref().filter(|tls| tls.alone)?;
         let file = |name| self.file(name).display().to_string();
-        let mut url = self.plain_url(name).replacen("redis://", "rediss://", 1);
-        url = format!("{url}?ca={}", file("issuer.pem"));
+        let mut options = format!("ca={}", file("issuer.pem"));
         if tls.demands.is_some() {
-            url = format!(
-                "{url}&cert={}&key={}",
+            options = format!(
+                "{options}&cert={}&key={}",
                 file("client.pem"),
                 file("client.key")
             );
         }
-        url
+        Some(options)
     }
 
     /// Where the harness asks, whatever clients have to do.
@@ -139,8 +145,14 @@ impl RedisServer {
             "--tls-auth-clients".into(),
             if tls.demands.is_some() { "yes" } else { "no" }.into(),
         ];
-        if tls.demands.is_some() {
-            arguments.extend(["--tls-ca-cert-file".into(), file("clients.pem")]);
+        // Whom it trusts itself, as a client of other servers or with clients of its own.
+        let trusted = match tls.demands {
+            Some(_) => "clients.pem",
+            None => "issuer.pem",
+        };
+        arguments.extend(["--tls-ca-cert-file".into(), file(trusted)]);
+        if tls.alone {
+            arguments.extend(["--tls-replication".into(), "yes".into()]);
         }
         arguments
     }

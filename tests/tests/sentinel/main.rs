@@ -3,6 +3,7 @@
 //! Real Sentinels watch over real servers that are killed and come back. Where a test is about what real ones do once in a blue
 //! moon, they are played.
 
+mod behind_tls;
 mod failover;
 mod quorum;
 mod sentinels;
