@@ -115,7 +115,7 @@ async fn measure(fleet: &Fleet) {
 
 #[tokio::main]
 async fn main() {
-    let fleet = Fleet::start(NODES);
+    let fleet = lock_benches::servers::start(NODES);
     let version: String = fleet.servers()[0].command(&["INFO", "server"]);
     let version = version
         .lines()
@@ -127,5 +127,5 @@ async fn main() {
     );
     measure(&fleet).await;
     drop(fleet);
-    measure(&Fleet::start(1)).await;
+    measure(&lock_benches::servers::start(1)).await;
 }

@@ -83,7 +83,7 @@ impl Contender {
 
 #[tokio::main]
 async fn main() {
-    let fleet = Fleet::start(NODES);
+    let fleet = lock_benches::servers::start(NODES);
     fleet.found().await;
     println!(
         "{}; {NODES} nodes on loopback, node_timeout {NODE_TIMEOUT:?}; medians of {ROUNDS} rounds in turns\n",

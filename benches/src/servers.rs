@@ -16,6 +16,11 @@ const SETTLES: Duration = Duration::from_millis(500);
 /// No line of `MONITOR` for so long: there is none any more.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// Servers on which everybody may do everything, as peers need other commands than this library.
+pub fn start(nodes: usize) -> Fleet {
+    Fleet::of((0..nodes).map(|_| RedisServer::options().everything_permitted()))
+}
+
 fn up(fleet: &Fleet) -> impl Iterator<Item = &RedisServer> {
     let servers = fleet.servers().iter();
     servers.filter(|server| server.is_running())
@@ -200,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_script_calls_is_not_counted() {
         const SCRIPT: &str = "redis.call('GET', KEYS[1]) return redis.call('DEL', KEYS[1])";
-        let fleet = Fleet::start(2);
+        let fleet = start(2);
         let work = || {
             for server in fleet.servers() {
                 server.command::<()>(&["SET", "key", "value"]);
@@ -221,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_left_is_seen_and_deleted() {
-        let fleet = Fleet::start(2);
+        let fleet = start(2);
         fleet.found().await;
         assert_eq!(left_behind(&fleet).await, 0);
         for key in ["one", "two"] {

@@ -131,8 +131,8 @@ impl RedisServer {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let connection =
-            Client::open(self.questions_url())?.get_connection_with_timeout(ANSWER_TIME)?;
+        let client = Client::open(self.questions_url())?;
+        let connection = client.get_connection_with_timeout(ANSWER_TIME)?;
         connection.set_read_timeout(Some(ANSWER_TIME))?;
         connection.set_write_timeout(Some(ANSWER_TIME))?;
         Ok(connection)

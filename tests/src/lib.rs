@@ -1,5 +1,6 @@
 //! What the tests of the promises stand on: real servers, faults between them and us, and a record of who was inside.
 //!
+//! - [`acl`]: users with the permissions that the README names
 //! - [`server`]: one `redis-server` that a test starts, kills, pauses and restarts on its port
 //! - [`inspect`]: what a server holds and what it was asked
 //! - [`certificates`]: certificates for servers that speak TLS, and for their clients
@@ -18,6 +19,7 @@
 //!
 //! Everything here panics when it cannot do what was asked: in a test that is the report.
 
+pub mod acl;
 pub mod cancel;
 pub mod certificates;
 pub mod fake_sentinel;

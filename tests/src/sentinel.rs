@@ -216,8 +216,7 @@ impl Watched {
     /// What a client is given that knows Sentinels by these addresses.
     pub fn url_by(&self, sentinels: &[String], group: &Group) -> String {
         let hosts = sentinels.join(",");
-        let login = group.servers[0].password();
-        let login = login.map(|password| format!(":{password}@"));
+        let login = group.servers[0].login();
         let at_sentinels = self
             .login
             .as_ref()
@@ -225,7 +224,6 @@ impl Watched {
         let for_tls = group.servers[0].tls_options();
         let scheme = if for_tls.is_some() { "rediss" } else { "redis" };
         let options: Vec<_> = at_sentinels.into_iter().chain(for_tls).collect();
-        let login = login.unwrap_or_default();
         let url = format!("{scheme}+sentinel://{login}{hosts}/{}", group.name);
         if options.is_empty() {
             url

@@ -1,6 +1,7 @@
 //! One real `redis-server` on a loopback port of its own.
 
 mod tls;
+mod user;
 
 use crate::leash::LeashedChild;
 use crate::port::ReservedPort;
@@ -22,7 +23,9 @@ const START_ATTEMPTS: usize = 5;
 
 /// A `redis-server` that this process started, killed when this is dropped and also when this process dies.
 ///
-/// The binary is `$LOCK_REDIS_BIN`, else `redis-server` on the `PATH`. Nothing is saved unless the options say so.
+/// The binary is `$LOCK_REDIS_BIN`, else `redis-server` on the `PATH`. Nothing is saved unless the options say so. The
+/// library logs in as the README's user, who is on every server and may do no more than the README says; the harness asks as
+/// the default user. When it ends, the server says whether it refused that user something, and the test fails if it did.
 pub struct RedisServer {
     options: Options,
     port: ReservedPort,
@@ -37,6 +40,7 @@ pub struct RedisServer {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     password: Option<String>,
+    everything: bool,
     arguments: Vec<String>,
     tls: Option<Tls>,
     sentinel: Option<String>,
@@ -59,7 +63,7 @@ enum Process {
 }
 
 impl Options {
-    /// Clients must give this password; [`RedisServer::url`] has it.
+    /// Clients must give this password; [`RedisServer::url`] has it. They may do everything.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
@@ -70,15 +74,6 @@ impl Options {
     #[must_use]
     pub(crate) fn asked_with(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
-        self
-    }
-
-    /// Another user than the one that the harness is, who may do everything. Kept over restarts.
-    #[must_use]
-    pub fn user(mut self, name: &str, password: &str) -> Self {
-        let password = format!(">{password}");
-        let rules = ["--user", name, "on", &password, "~*", "&*", "+@all"];
-        self.arguments.extend(rules.map(str::to_owned));
         self
     }
 
@@ -156,15 +151,10 @@ impl RedisServer {
         self.port.address().to_string()
     }
 
-    /// `redis://127.0.0.1:PORT`, with the password if there is one. Where clients must come by TLS, `rediss://` and the files
-    /// that they need.
+    /// `redis://USER:PASSWORD@127.0.0.1:PORT`, for the library. Where clients must come by TLS, `rediss://` and the files that they
+    /// need.
     pub fn url(&self) -> String {
         self.url_through(&self.name())
-    }
-
-    /// What clients must give, if anything.
-    pub(crate) fn password(&self) -> Option<&str> {
-        self.options.password.as_deref()
     }
 
     /// The process id, while there is a process.
@@ -291,6 +281,7 @@ impl RedisServer {
             .arg(self.data_directory())
             .arg("--logfile")
             .arg(self.log_file())
+            .args(self.options.user_arguments())
             .args(&self.options.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -98,7 +98,7 @@ async fn a_stranger_that_does_not_stop_talking_is_hung_up_on() {
 async fn a_user_who_may_load_scripts_and_not_call_them_is_refused() {
     let server = RedisServer::options().user("locks", "pw").start();
     server.command::<()>(&["ACL", "SETUSER", "locks", "-evalsha"]);
-    let url = server.url().replace("redis://", "redis://locks:pw@");
+    let url = format!("redis://locks:pw@{}", server.name());
     let locks = LockManager::builder()
         .node(url)
         .node_timeout(Duration::from_secs(1));

@@ -395,7 +395,7 @@ async fn the_system_says_whom_to_trust_where_nothing_else_does() {
     let urls = fleet
         .servers()
         .iter()
-        .map(|server| format!("rediss://{}", server.name()));
+        .map(|server| format!("rediss://{}{}", lock_tests::acl::login(), server.name()));
     let urls: Vec<_> = urls.collect();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let system = directory.path().join("system.pem");

@@ -10,7 +10,7 @@ use lock_benches::inside::Record;
 use lock_benches::locker::{Kind, Locker};
 use lock_benches::machine::{load, machine, redis_version};
 use lock_benches::report::Report;
-use lock_benches::servers::{Sent, clean, left_behind};
+use lock_benches::servers::{self, Sent, clean, left_behind};
 use lock_tests::Fleet;
 
 pub(crate) const NODES: usize = 5;
@@ -115,7 +115,7 @@ pub(crate) async fn end_of_turn(fleet: &Fleet, locker: &dyn Locker) -> usize {
 
 /// Servers that have been used before.
 pub(crate) async fn founded(nodes: usize) -> Fleet {
-    let fleet = Fleet::start(nodes);
+    let fleet = servers::start(nodes);
     fleet.found().await;
     clean(&fleet);
     fleet

@@ -51,7 +51,7 @@ pub(crate) async fn row(bench: &mut Bench) {
     let mut aims: Vec<(Kind, f64, u64)> = Vec::new();
     for (kind, rounds) in KINDS {
         // Its own servers, as some contenders never come back to one that was killed.
-        let fleet = Fleet::start(NODES);
+        let fleet = lock_benches::servers::start(NODES);
         let locker: Arc<dyn Locker> = if kind == Kind::Ours {
             Arc::new(ours(&fleet).await)
         } else {

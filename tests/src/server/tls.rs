@@ -70,10 +70,10 @@ impl RedisServer {
 
     /// The URL of this server for whoever reaches it at another address, such as a proxy's.
     pub(crate) fn url_through(&self, name: &str) -> String {
-        let url = self.plain_url(name);
+        let login = self.login();
         match self.tls_options() {
-            Some(options) => format!("{}?{options}", url.replacen("redis://", "rediss://", 1)),
-            None => url,
+            Some(options) => format!("rediss://{login}{name}?{options}"),
+            None => format!("redis://{login}{name}"),
         }
     }
 
@@ -92,18 +92,12 @@ impl RedisServer {
         Some(options)
     }
 
-    /// Where the harness asks, whatever clients have to do.
-    pub(crate) fn questions_url(&self) -> String {
+    /// Where the harness asks, whatever clients have to do: as the default user, who may do everything.
+    pub fn questions_url(&self) -> String {
         let alone = self.options.tls.as_ref().is_some_and(|tls| tls.alone);
         let other = self.other_port.as_ref().filter(|_| alone);
-        self.plain_url(&other.unwrap_or(&self.port).address().to_string())
-    }
-
-    fn plain_url(&self, name: &str) -> String {
-        match &self.options.password {
-            Some(password) => format!("redis://:{password}@{name}"),
-            None => format!("redis://{name}"),
-        }
+        let address = other.unwrap_or(&self.port).address();
+        format!("redis://{}{address}", self.default_login())
     }
 
     pub(super) fn write_certificates(&self) {

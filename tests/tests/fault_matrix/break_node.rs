@@ -221,7 +221,7 @@ impl<'a> Node<'a> {
     }
 
     fn connection(self) -> redis::Connection {
-        let client = redis::Client::open(self.server.url()).expect("a URL");
+        let client = redis::Client::open(self.server.questions_url()).expect("a URL");
         client.get_connection().expect("the server listens")
     }
 
@@ -282,7 +282,11 @@ impl Broken<'_> {
                 let right = format!(">{}", crate::logs::PASSWORD);
                 node.permit(&["resetpass", &right]);
             }
-            Means::Permissions(_) => node.permit(&["allkeys", "allchannels", "+@all"]),
+            Means::Permissions(_) => {
+                let rules = lock_tests::acl::permissions(lock_tests::acl::USER);
+                let rules: Vec<_> = rules.iter().map(String::as_str).collect();
+                node.permit(&rules);
+            }
             Means::FullOfClients => server.set_config("maxclients", "1000"),
             Means::ForeignType => {
                 let length: u64 = server.command(&["LLEN", key]);

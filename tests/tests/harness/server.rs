@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::{child, failure};
 use lock_tests::processes::Peer;
-use lock_tests::{DEADLINE, Disk, Proxy, RedisServer, eventually, eventually_blocking};
+use lock_tests::{DEADLINE, Disk, Proxy, RedisServer, acl, eventually, eventually_blocking};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use tempfile::TempDir;
@@ -67,6 +67,19 @@ async fn a_user_of_a_server_outlives_its_data() {
         assert_eq!(me.ask(&["SET", "a", "1"]).expect("an answer"), "+OK");
         server.restart(Disk::Lose).await;
     }
+}
+
+#[test]
+fn what_the_user_of_the_readme_was_refused_fails_the_test() {
+    let server = RedisServer::start();
+    let login = ["AUTH", acl::USER, acl::password(acl::USER)];
+    let mut library = Client::connect(server.port()).expect("the server listens");
+    assert_eq!(library.ask(&login).expect("an answer"), "+OK");
+    assert_eq!(library.ask(&["SET", "a", "1"]).expect("an answer"), "+OK");
+    let refused = library.ask(&["FLUSHALL"]).expect("an answer");
+    assert!(refused.starts_with("-NOPERM"), "{refused}");
+    let message = failure(move || drop(server));
+    assert!(message.contains("command flushall"), "{message}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use lock_runtime::{LockError, LockManager, LockManagerBuilder, Vote};
 use lock_tests::fleet::MARKER;
 use lock_tests::sentinel::FAILOVER;
 use lock_tests::{
-    DEADLINE, FakeSentinel, Fleet, Mode, Proxy, Recorder, RedisServer, Watched, eventually,
+    DEADLINE, FakeSentinel, Fleet, Mode, Proxy, Recorder, RedisServer, Watched, acl, eventually,
     eventually_async, ready,
 };
 use std::sync::Arc;
@@ -151,7 +151,7 @@ async fn a_client_that_is_cut_off_with_the_old_primary_and_one_that_is_not_are_n
         let sentinels = [(); 3].map(|()| FakeSentinel::start(1, &old));
         let proxies: Vec<_> = fleet.servers().iter().map(Proxy::start).collect();
         let hosts: Vec<_> = sentinels.iter().map(FakeSentinel::name).collect();
-        let group = format!("redis+sentinel://{}/g", hosts.join(","));
+        let group = format!("redis+sentinel://{}{}/g", acl::login(), hosts.join(","));
         let locks = of(std::iter::once(group).chain(proxies.iter().map(Proxy::url)));
         (sentinels, proxies, locks, reaches)
     };

@@ -4,7 +4,7 @@ use super::failover::refused;
 use super::{TTL, locks_at, manager, patient};
 use lock_runtime::LockManager;
 use lock_tests::{
-    DEADLINE, Disk, FakeSentinel, Mode, Proxy, RedisServer, Watched, cycle, eventually,
+    DEADLINE, Disk, FakeSentinel, Mode, Proxy, RedisServer, Watched, acl, cycle, eventually,
     eventually_async, ready, stays,
 };
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn played() -> ([RedisServer; 2], [FakeSentinel; 3], LockManager) {
 
 fn named_by(sentinels: &[FakeSentinel]) -> String {
     let hosts: Vec<_> = sentinels.iter().map(FakeSentinel::name).collect();
-    format!("redis+sentinel://{}/g", hosts.join(","))
+    format!("redis+sentinel://{}{}/g", acl::login(), hosts.join(","))
 }
 
 /// Waits until locks are taken on this server.
