@@ -14,6 +14,7 @@
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
 //! - [`sentinel`]: groups of a primary and its replicas, and the Sentinels that watch over them
+//! - [`version`]: what differs between servers
 //! - [`wait`]: waiting for a condition, with a deadline
 //! - [`wall_clock`]: the wall clock of another process, set while it runs
 //!
@@ -35,6 +36,7 @@ pub mod recorder;
 pub mod remains;
 pub mod sentinel;
 pub mod server;
+pub mod version;
 pub mod wait;
 pub mod wall_clock;
 

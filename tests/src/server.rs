@@ -23,7 +23,8 @@ const START_ATTEMPTS: usize = 5;
 
 /// A `redis-server` that this process started, killed when this is dropped and also when this process dies.
 ///
-/// The binary is `$LOCK_REDIS_BIN`, else `redis-server` on the `PATH`. Nothing is saved unless the options say so. The
+/// The binary is `$LOCK_REDIS_BIN`, else `redis-server` on the `PATH`; `$LOCK_REDIS_TLS_BIN` where that was built without TLS and
+/// a test is about it. Nothing is saved unless the options say so. The
 /// library logs in as the README's user, who is on every server and may do no more than the README says; the harness asks as
 /// the default user. When it ends, the server says whether it refused that user something, and the test fails if it did.
 pub struct RedisServer {
@@ -263,7 +264,11 @@ impl RedisServer {
 
     fn spawn(&self) {
         std::fs::create_dir_all(self.data_directory()).expect("the temporary directory is ours");
-        let binary = binary();
+        let binary = if self.options.tls.is_some() {
+            binary_with_tls()
+        } else {
+            binary()
+        };
         let mut command = Command::new(&binary);
         if let Some(configuration) = &self.options.sentinel {
             let file = self.data_directory().join("sentinel.conf");
@@ -350,9 +355,14 @@ impl fmt::Debug for RedisServer {
     }
 }
 
+/// Not every server is built with TLS.
+fn binary_with_tls() -> OsString {
+    std::env::var_os("LOCK_REDIS_TLS_BIN").unwrap_or_else(binary)
+}
+
 /// How long one question to a server may take.
 pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-fn binary() -> OsString {
+pub(crate) fn binary() -> OsString {
     std::env::var_os("LOCK_REDIS_BIN").unwrap_or_else(|| "redis-server".into())
 }

@@ -2,6 +2,7 @@
 //! answer says what became of the order.
 
 use lock_tests::processes::{Peer, example, python};
+use lock_tests::version::acquire_command;
 use lock_tests::{DEADLINE, Fleet, Postgres, RedisServer, eventually, eventually_async};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -323,7 +324,8 @@ async fn a_service_that_is_told_to_end_finishes_its_open_orders() {
 
         let order = send(&service.address, "POST /v1/checkout", ORDER).await;
         eventually(DEADLINE, "the service asks for the lock", || {
-            fleet.servers()[0].command_stats().contains_key("set")
+            let stats = fleet.servers()[0].command_stats();
+            stats.contains_key(acquire_command())
         })
         .await;
         let order = Some(order).filter(|_| !hangs_up);

@@ -168,7 +168,7 @@ impl<'a> Node<'a> {
     }
 
     async fn run_endless_script(self) -> redis::Connection {
-        self.server.set_config("busy-reply-threshold", "10");
+        self.server.set_config("lua-time-limit", "10");
         let mut connection = self.connection();
         let script = redis::cmd("EVAL")
             .arg("while true do end")

@@ -294,6 +294,8 @@ pub(crate) struct Fault {
     pub(crate) majority: Row,
     /// And when it is the only node.
     pub(crate) alone: Row,
+    /// With a majority and with one node, where the server is Redis 6.2 and differs.
+    pub(crate) before_7: Option<Row>,
     pub(crate) said: Said,
     pub(crate) back: Back,
 }
@@ -307,12 +309,18 @@ impl Fault {
             majority: row,
             alone: row,
             said,
+            before_7: None,
             back: Back::AtOnce,
         }
     }
 
     pub(crate) const fn alone(self, alone: Row) -> Self {
         Self { alone, ..self }
+    }
+
+    pub(crate) const fn before_7(self, row: Row) -> Self {
+        let before_7 = Some(row);
+        Self { before_7, ..self }
     }
 
     pub(crate) const fn back(self, back: Back) -> Self {

@@ -5,6 +5,7 @@ use crate::fault::Outcome::{Before, Busy, NotOwner, Outage, RunsOut, Taken, Unco
 use crate::fault::{Back, Fault, Means, NODE_TIMEOUT, Phase, Row, Said};
 use crate::stub::Manner;
 use lock_tests::Mode;
+use lock_tests::version::acquire_command;
 use std::time::Duration;
 
 /// Makes the list of faults, and a test for each of them in each phase. What burns the processor is in `heavy`.
@@ -63,11 +64,11 @@ fn delayed(by: Duration) -> Mode {
 fn cut(phase: Phase) -> Mode {
     let word = match phase {
         Phase::Connecting => "INFO",
-        Phase::Acquiring | Phase::Waiting => "SET",
+        Phase::Acquiring | Phase::Waiting => acquire_command(),
         Phase::Holding | Phase::Releasing => "EVALSHA",
     };
     Mode::CutAfter {
-        word: word.to_owned(),
+        word: word.to_uppercase(),
         times: usize::MAX,
     }
 }
@@ -89,6 +90,12 @@ const NOT_REDIS: &str = "what answers there is not Redis";
 const GONE: Row = Row {
     releasing: NotOwner,
     ..Row::WORKS
+};
+
+/// A server that may not write is asked by a script, which finds the lock taken before it would write.
+const SEEN_BY_A_SCRIPT: Row = Row {
+    waiting: Busy,
+    ..Row::OUTAGE
 };
 
 faults! {
@@ -217,19 +224,19 @@ faults! {
             Means::FailingSave,
             Row::OUTAGE,
             Said::always(&["MISCONF"]),
-        ),
+        ).before_7(SEEN_BY_A_SCRIPT),
         out_of_memory: Fault::new(
             "`maxmemory` is reached, with `noeviction`",
             Means::FullMemory,
             Row { releasing: Works, ..Row::OUTAGE },
             Said::always(&["OOM"]),
-        ),
+        ).before_7(Row { releasing: Works, ..SEEN_BY_A_SCRIPT }),
         read_only: Fault::new(
             "the server was made a replica",
             Means::Replica,
             Row::OUTAGE,
             Said::always(&["READONLY"]),
-        ),
+        ).before_7(SEEN_BY_A_SCRIPT),
         no_password_given: Fault::new(
             "the server wants a password, and the URL has none; open connections were closed",
             Means::PasswordWanted,
@@ -248,7 +255,7 @@ faults! {
             // A manager that is connected finds out when it needs one.
             Row { connecting: Outage, holding: RunsOut, releasing: Unconfirmed, ..Row::WORKS },
             Said::always(&["NOPERM"]),
-        ),
+        ).before_7(Row::OUTAGE),
         no_pubsub: Fault::new(
             "the user may not publish nor subscribe (`-@pubsub`)",
             Means::Permissions(&["-@pubsub", "resetchannels"]),

@@ -29,7 +29,9 @@ async fn a_server_that_knows_no_passwords_does_not_get_one_into_the_logs() {
         let taken = locks.lock("k").ttl(crate::fault::TTL).acquire().await;
         let error = taken.expect_err("nobody can log in");
         assert_no_secret(&format!("{error} {error:?} {}", kept()));
-        if error.to_string().contains("ERR unknown command 'AUTH'") {
+        // Redis 6.2 quotes in another way.
+        let text = error.to_string().replace('`', "'");
+        if text.contains("ERR unknown command 'AUTH'") {
             Ok(())
         } else {
             Err(error.to_string())

@@ -152,10 +152,15 @@ bound, as they run on busy machines.
 
 fn outcome(fault: &Fault, phase: Phase) -> String {
     let (majority, alone) = (fault.majority.of(phase), fault.alone.of(phase));
-    if majority == alone {
-        majority.words().to_owned()
-    } else {
-        format!("{}; a single node: {}", majority.words(), alone.words())
+    let mut words = majority.words().to_owned();
+    if majority != alone {
+        words = format!("{words}; a single node: {}", alone.words());
+    }
+    match fault.before_7.map(|row| row.of(phase)) {
+        Some(before_7) if before_7 != majority => {
+            format!("{words}; Redis 6.2: {}", before_7.words())
+        }
+        _ => words,
     }
 }
 
