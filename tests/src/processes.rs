@@ -144,28 +144,50 @@ pub fn example(name: &str) -> Command {
     Command::new(path)
 }
 
-/// A command that runs Python with the package `redis`: `$LOCK_TEST_PYTHON`, else the environment that `scripts/test`
-/// makes under `target`, else `python3`.
-pub fn python() -> Command {
+/// A command that runs Python with packages of those in `tests/interop`: `$LOCK_TEST_PYTHON`, else the environment that
+/// `scripts/test` makes under `target`, else `python3`.
+pub fn python(packages: &[&str]) -> Command {
     let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/python");
     let python = std::env::var_os("LOCK_TEST_PYTHON").map(PathBuf::from);
     let candidates = python.map_or_else(
         || vec![made.into(), "python3".into()],
         |python| vec![python],
     );
+    let import = format!("import {}", packages.join(", "));
     let usable = |python: &&PathBuf| {
         let import = Command::new(python)
-            .args(["-c", "import redis"])
+            .args(["-c", &import])
             .stderr(Stdio::null())
             .status();
         import.is_ok_and(|status| status.success())
     };
     let Some(python) = candidates.iter().find(usable) else {
         panic!(
-            "this test talks with Python's `redis` and none of {candidates:?} has it. \
-             Run `scripts/test`, which installs it, or `pip install redis`, \
+            "this test talks with Python, which has to have {packages:?}, and none of {candidates:?} has. \
+             Run `scripts/test`, which installs it, or `pip install -r tests/interop/requirements.txt`, \
              or set LOCK_TEST_PYTHON to a Python that has it."
         )
     };
     Command::new(python)
+}
+
+/// A command that runs Node.js, `node` on the `PATH`, with the packages of `tests/interop/package.json`: those in
+/// `$LOCK_TEST_NODE`, else where `scripts/test` installs them under `target`. The script finds them by that variable.
+pub fn node() -> Command {
+    let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/node");
+    let packages = std::env::var_os("LOCK_TEST_NODE").map_or_else(|| made.into(), PathBuf::from);
+    let mut command = Command::new("node");
+    command.env("LOCK_TEST_NODE", &packages);
+    let all_there = ["ioredis", "redlock", "redlock-5"]
+        .iter()
+        .all(|package| packages.join("node_modules").join(package).is_dir());
+    let version = Command::new("node").arg("--version").output();
+    assert!(
+        all_there && version.is_ok_and(|version| version.status.success()),
+        "this test talks with Node.js, and there is no `node` or not the packages of tests/interop/package.json in {}. \
+         Run `scripts/test`, which installs both, or `npm install --prefix DIRECTORY tests/interop` and set LOCK_TEST_NODE \
+         to the directory.",
+        packages.display()
+    );
+    command
 }

@@ -63,7 +63,7 @@ shop = sqlite3.connect(sys.argv[1])
 for question in 'SELECT stock FROM products WHERE id = 9921', 'SELECT COUNT(*) FROM sales WHERE product_id = 9921':
     print(shop.execute(question).fetchone()[0])
 ";
-    let mut command = python();
+    let mut command = python(&["redis"]);
     command.args(["-c", READ]).arg(file);
     let (status, lines) = Peer::start(command).finish().await;
     assert!(status.success(), "{status}: {lines:?}");

@@ -65,7 +65,7 @@ async fn a_stopped_holder_does_nothing_more(nodes: usize) {
             Peer::start(command)
         };
         let mut store = {
-            let mut command = python();
+            let mut command = python(&["redis"]);
             command
                 .args(["-c", STORE])
                 .arg(directory.path().join("payments"));

@@ -24,7 +24,7 @@ async fn a_peer_talks_pauses_and_ends() {
 
 #[tokio::test]
 async fn python_has_its_redis_package() {
-    let mut command = python();
+    let mut command = python(&["redis"]);
     command.args(["-c", "import redis.lock; print(redis.lock.Lock.__name__)"]);
     let (status, lines) = Peer::start(command).finish().await;
     assert_eq!((status.success(), lines), (true, vec!["Lock".to_owned()]));
