@@ -75,6 +75,12 @@ impl RedisServer {
         info.lines().filter_map(calls).collect()
     }
 
+    /// The errors that were answered, as `INFO errorstats` lists them.
+    #[track_caller]
+    pub fn errors(&self) -> String {
+        self.command(&["INFO", "errorstats"])
+    }
+
     /// Sets the counts of [`Self::command_stats`] to zero.
     #[track_caller]
     pub fn reset_command_stats(&self) {

@@ -5,6 +5,7 @@
 //! - [`inspect`]: what a server holds and what it was asked
 //! - [`certificates`]: certificates for servers that speak TLS, and for their clients
 //! - [`cancel`]: dropping a future at each of its awaits
+//! - [`cluster`]: a Redis Cluster, whose slots move and whose primaries fail
 //! - [`fake_sentinel`]: a Sentinel that says what a test has it say
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
@@ -23,6 +24,7 @@
 pub mod acl;
 pub mod cancel;
 pub mod certificates;
+pub mod cluster;
 pub mod fake_sentinel;
 pub mod fleet;
 pub mod inspect;
@@ -42,6 +44,7 @@ pub mod wall_clock;
 
 pub use cancel::dropped_after;
 pub use certificates::{Authority, Certificate};
+pub use cluster::Cluster;
 pub use fake_sentinel::FakeSentinel;
 pub use fleet::{Fleet, cycle, ready};
 pub use postgres::Postgres;

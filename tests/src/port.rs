@@ -17,13 +17,29 @@ pub(crate) struct ReservedPort {
 
 impl ReservedPort {
     pub(crate) fn new() -> Self {
-        Self::bind().expect("the kernel has a free loopback port")
+        Self::bind(0).expect("the kernel has a free loopback port")
     }
 
-    fn bind() -> std::io::Result<Self> {
+    /// A port and the one that is so much higher.
+    pub(crate) fn with_higher(by: u16) -> (Self, Self) {
+        const TRIES: u32 = 1000;
+        let mut refused = Vec::new();
+        for _ in 0..TRIES {
+            let port = Self::new();
+            let higher = port.number.checked_add(by).map(Self::bind);
+            if let Some(Ok(higher)) = higher {
+                return (port, higher);
+            }
+            // Kept until there is one, or the kernel could give it again.
+            refused.push(port);
+        }
+        panic!("no two loopback ports {by} apart are free");
+    }
+
+    fn bind(number: u16) -> std::io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         // Bound without the option: the kernel then gives only a port that nobody else has in any way.
-        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, number)).into())?;
         socket.set_reuse_address(true)?;
         let number = socket
             .local_addr()?

@@ -21,6 +21,9 @@ use tls::Tls;
 const PORT_TAKEN: &str = "Address already in use";
 const START_ATTEMPTS: usize = 5;
 
+/// Servers before 7.0 cannot be told another port for their cluster's bus.
+const BUS_IS_HIGHER: u16 = 10_000;
+
 /// A `redis-server` that this process started, killed when this is dropped and also when this process dies.
 ///
 /// The binary is `$LOCK_REDIS_BIN`, else `redis-server` on the `PATH`; `$LOCK_REDIS_TLS_BIN` where that was built without TLS and
@@ -32,6 +35,8 @@ pub struct RedisServer {
     port: ReservedPort,
     /// For TLS, or where clients come by TLS alone, for the harness.
     other_port: Option<ReservedPort>,
+    /// Where the servers of a cluster talk to one another.
+    _bus_port: Option<ReservedPort>,
     directory: TempDir,
     process: Mutex<Process>,
     pub(crate) questions: Mutex<Option<redis::Connection>>,
@@ -45,6 +50,7 @@ pub struct Options {
     arguments: Vec<String>,
     tls: Option<Tls>,
     sentinel: Option<String>,
+    in_cluster: bool,
 }
 
 /// What a restarted server finds of the data it had.
@@ -103,6 +109,13 @@ impl Options {
     pub(crate) fn sentinel(mut self, configuration: String) -> Self {
         self.sentinel = Some(configuration);
         self
+    }
+
+    /// A member of a Redis Cluster; see [`Cluster`](crate::Cluster).
+    #[must_use]
+    pub fn in_cluster(mut self) -> Self {
+        self.in_cluster = true;
+        self.argument("--cluster-enabled", "yes")
     }
 
     /// An append-only file that is synced on every write, or once a second as most deployments do.
@@ -231,8 +244,15 @@ impl RedisServer {
     }
 
     fn launch(options: Options) -> Self {
+        let (port, bus_port) = if options.in_cluster {
+            let (port, bus_port) = ReservedPort::with_higher(BUS_IS_HIGHER);
+            (port, Some(bus_port))
+        } else {
+            (ReservedPort::new(), None)
+        };
         let server = Self {
-            port: ReservedPort::new(),
+            port,
+            _bus_port: bus_port,
             other_port: options.tls.is_some().then(ReservedPort::new),
             options,
             directory: TempDir::with_prefix("lock-tests-").expect("a temporary directory"),
