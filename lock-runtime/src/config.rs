@@ -131,7 +131,7 @@ impl LockManagerBuilder {
             place: match server.whereabouts {
                 Whereabouts::Server(address) => Place::Server(address),
                 Whereabouts::Sentinels(sentinels) => Place::Sentinels(sentinels),
-                Whereabouts::Cluster(_) => unreachable!("refused when its URL was read"),
+                Whereabouts::Cluster(seeds) => Place::Cluster(seeds),
             },
             login: server.login,
             tls: server.connector,
@@ -140,6 +140,7 @@ impl LockManagerBuilder {
             // With one node there is no quorum to protect.
             max_ttl: (count > 1).then_some(self.max_ttl),
             marker: marker(&self.prefix),
+            member: None,
         };
         let nodes = planned
             .into_iter()

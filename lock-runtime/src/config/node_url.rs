@@ -107,10 +107,7 @@ impl Server {
         if self.replicas > MOST_REPLICAS {
             return Err("replicas must be at most 100");
         }
-        match self.whereabouts {
-            Whereabouts::Server(_) | Whereabouts::Sentinels(_) => Ok(()),
-            Whereabouts::Cluster(_) => Err("Cluster is not supported by this version"),
-        }
+        Ok(())
     }
 }
 

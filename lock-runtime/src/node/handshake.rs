@@ -211,7 +211,10 @@ async fn greet(
     for script in answers {
         permitted(script)?;
     }
-    role::is_primary(&info).map_err(Refusal::Unfit)?;
+    if target.has_to_vote() {
+        role::is_primary(&info).map_err(Refusal::Unfit)?;
+    }
+    role::is_member(&info, target.member.is_some()).map_err(Refusal::Unfit)?;
     let run_id = info_field(&info, "run_id").filter(|run_id| !run_id.is_empty());
     let presence = run_id.map(|run_id| target.seat.take(run_id)).transpose();
     let known = Known {

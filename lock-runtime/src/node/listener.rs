@@ -16,6 +16,8 @@ pub(crate) struct Listener {
     board: Arc<Board>,
     /// How much of the news was heard.
     heard: u64,
+    /// How often others had been sent away before.
+    departures: u64,
     listening: Arc<Listening>,
 }
 
@@ -27,6 +29,8 @@ pub(super) struct News {
     /// For how long whoever released the lock last had waited for it.
     pub(super) waited: Duration,
     pub(super) standing: Standing,
+    /// How often those who listened were sent away.
+    departures: u64,
 }
 
 /// Whether a release would be heard.
@@ -43,13 +47,22 @@ pub(super) enum Standing {
 impl Listener {
     /// One that is counted, and will be counted off.
     pub(super) fn new(channel: Arc<str>, board: Arc<Board>, listening: Arc<Listening>) -> Self {
-        let heard = board.news().count;
+        let (heard, departures) = {
+            let news = board.news();
+            (news.count, news.departures)
+        };
         Self {
             channel,
             board,
             heard,
+            departures,
             listening,
         }
+    }
+
+    /// Whether it is better to listen anew: releases are published elsewhere now.
+    pub(crate) fn is_sent_away(&self) -> bool {
+        self.board.news().departures != self.departures
     }
 
     /// Waits until it is worth looking again: the lock was released on the node since the last call (or since `listen`
@@ -104,6 +117,15 @@ impl Board {
             news.waited = waited;
         }
         self.changed.notify_waiters();
+    }
+
+    /// Wakes everybody, to listen elsewhere.
+    pub(super) fn send_away(&self) {
+        {
+            let mut news = self.news();
+            news.departures = news.departures.wrapping_add(1);
+        }
+        self.wake(Duration::ZERO);
     }
 
     async fn wait_for<T>(&self, seen: impl Fn(&News) -> Option<T>) -> T {

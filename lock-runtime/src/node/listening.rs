@@ -184,6 +184,21 @@ impl Listening {
         wake_all(&wakes);
     }
 
+    /// Has those who listen to such channels listen elsewhere: the server that releases are published on is another one.
+    pub(super) fn send_away(&self, left: impl Fn(&str) -> bool) {
+        let state = self.state();
+        let boards: Vec<_> = state
+            .channels
+            .iter()
+            .filter(|(name, _)| left(name))
+            .map(|(_, channel)| Arc::clone(&channel.board))
+            .collect();
+        drop(state);
+        for board in boards {
+            board.send_away();
+        }
+    }
+
     /// Tells the server of every change, for as long as there is this connection.
     pub(crate) async fn keep_told(&self, link: &impl Subscriptions, node: &str) {
         let mut may_unsubscribe = false;

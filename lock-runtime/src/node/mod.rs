@@ -1,6 +1,7 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
 mod barrier;
+mod cluster;
 mod handshake;
 mod life;
 mod link;
@@ -11,6 +12,7 @@ mod pool;
 pub(crate) mod redis;
 pub(crate) mod registry;
 mod role;
+mod route;
 mod script;
 mod sentinel;
 mod sibling;
@@ -88,7 +90,7 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 /// What nodes keep under this key with this prefix, if it is not a lock. Asked for every lock: most keys need not be put
 /// together for it.
 pub(crate) fn kept_under(key: &str, prefix: &str) -> Option<&'static str> {
-    if key == target::MARKER {
+    if target::is_marker(key) {
         Some("nodes remember under it that they vote")
     } else if sibling::may_end_fence(key) && sibling::is_fence(&format!("{prefix}{key}")) {
         Some("it is the name under which the fencing tokens of another lock are remembered")
@@ -373,6 +375,11 @@ impl NodeError {
     /// The server takes no writes, as it is a replica. Servers before 7.0 put an error of a script into words of their own.
     pub(crate) fn is_readonly(&self) -> bool {
         matches!(self, Self::Failed(reason) if reason.starts_with("READONLY") || reason.contains("-READONLY "))
+    }
+
+    /// Of several keys that are on their way to another server of a cluster, some have arrived.
+    pub(crate) fn is_tryagain(&self) -> bool {
+        matches!(self, Self::Failed(reason) if reason.starts_with("TRYAGAIN"))
     }
 }
 

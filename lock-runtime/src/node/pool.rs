@@ -65,6 +65,12 @@ impl Slot {
         (Self { state, listening }, work)
     }
 
+    /// Whether there is a connection that is not in doubt.
+    pub(super) fn is_ready(&self) -> bool {
+        let link = self.state.borrow().link();
+        link.is_some_and(|link| link.doubted_since().is_none())
+    }
+
     /// A connection that may be expected to answer. A doubt is waited out, but only once: a server that has been silent
     /// for the time that it is allowed costs nothing more.
     pub(super) async fn trusted(&self, limit: &Limit) -> Result<Arc<Link>, NodeError> {
@@ -138,6 +144,7 @@ async fn keep_connected(
                 serve(&target, &way, opened, &state, &listening).await;
                 listening.lost();
                 in_trouble = true;
+                tell_others(&target);
                 if since.elapsed() >= LIVED {
                     backoff = Backoff::new(least, most);
                     continue;
@@ -146,10 +153,18 @@ async fn keep_connected(
             Err(reason) => {
                 tell_down(&target, &state, reason);
                 in_trouble = true;
+                tell_others(&target);
             }
         }
         way.seek();
         select(pin!(sleep(backoff.next())), pin!(way.moved())).await;
+    }
+}
+
+/// Whoever knows more servers may find another one in the place of this.
+fn tell_others(target: &Target) {
+    if let Some(member) = &target.member {
+        member.trouble.notify_one();
     }
 }
 
@@ -172,6 +187,7 @@ impl<'a> Way<'a> {
     async fn find(target: &'a Target, group: Option<&'a Group>) -> Result<Self, Arc<str>> {
         match (&target.place, group) {
             (Place::Server(address), _) => Ok(Self::Straight(address)),
+            (Place::Cluster(_), _) => Err("a cluster is reached server by server".into()),
             (Place::Sentinels(_), None) => Err("nobody asks its sentinels".into()),
             (Place::Sentinels(_), Some(group)) => {
                 group.seek();

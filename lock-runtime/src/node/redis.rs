@@ -1,19 +1,17 @@
-//! A Redis server as a node.
+//! A Redis server as a node, or a cluster of them.
 //!
 //! What is written is what redsync, node-redlock, redis-py and others write: the owner token under the lock's key, with a
 //! TTL in milliseconds; so services in other languages can share a lock.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::Either as Work;
 use redis::{Cmd, Value};
 
-use super::pool::Slot;
+use super::cluster::Cluster;
+use super::route::{Servers, Work};
 use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD};
-use super::sentinel::Group;
 use super::sibling;
 use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
@@ -29,73 +27,72 @@ pub(crate) use super::wire::Address;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct RedisNode {
-    target: Arc<Target>,
-    slots: Box<[Slot]>,
+    name: Arc<str>,
+    /// How many replicas must have what was written.
+    replicas: usize,
+    servers: Servers,
 }
 
 impl RedisNode {
-    /// A node with `connections` connections, and the work that keeps each connected.
-    pub(crate) fn new(
-        target: Target,
-        connections: usize,
-    ) -> (Self, Vec<impl Future<Output = ()> + Send + 'static>) {
-        let target = Arc::new(target);
-        let (group, watching) = Group::of(&target).unzip();
-        let (slots, connecting): (Vec<_>, Vec<_>) = (0..connections)
-            .map(|_| Slot::of(Arc::clone(&target), group.clone()))
-            .unzip();
-        let slots = slots.into();
-        let watching = watching.into_iter().map(Work::Left);
-        let work = watching.chain(connecting.into_iter().map(Work::Right));
-        (Self { target, slots }, work.collect())
-    }
-
-    /// Always the same connection for a key: what is sent first is executed first.
-    fn slot(&self, key: &str) -> &Slot {
-        let index = match self.slots.len() {
-            1 => 0,
-            len => {
-                let mut hasher = DefaultHasher::new();
-                key.hash(&mut hasher);
-                usize::try_from(hasher.finish() % len as u64).unwrap_or(0)
+    /// A node with `connections` connections to its server, or to each of them, and the work that keeps it connected.
+    pub(crate) fn new(target: Target, connections: usize) -> (Self, Vec<Work>) {
+        let (name, replicas) = (Arc::clone(&target.name), target.replicas);
+        let (servers, work) = match &target.place {
+            Place::Cluster(seeds) => {
+                let seeds = seeds.clone();
+                let (cluster, work) = Cluster::new(target, seeds, connections);
+                (Servers::Cluster(cluster), work)
             }
+            Place::Server(_) | Place::Sentinels(_) => Servers::one(target, connections),
         };
-        &self.slots[index]
+        let node = Self {
+            name,
+            replicas,
+            servers,
+        };
+        (node, work)
     }
 }
 
 impl Node for RedisNode {
     fn name(&self) -> &Arc<str> {
-        &self.target.name
+        &self.name
     }
 
     fn acquire(self: Arc<Self>, ask: Arc<Ask>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
             let limit = &ask.limit;
-            let link = self.slot(&ask.key).trusted(limit).await?;
-            link.votes()?;
-            if !ask.commit(position) {
-                return Err("decided without it".into());
-            }
-            let still = || ask.commit(position);
-            let answer = if let Some(fence) = &ask.fence {
-                let with = |name: &str, script: &str| acquire_fenced(name, script, &ask, fence);
-                ACQUIRE_FENCED
-                    .call(&link, limit, &ask.command, with, still)
-                    .await?
-            } else if link.set_nx_get {
-                let command = ask.command.get_or_init(|| set_nx_get(&ask));
-                link.send(command, limit).await?
-            } else {
-                let with = |name: &str, script: &str| acquire(name, script, &ask);
-                let own = OnceLock::new();
-                ACQUIRE.call(&link, limit, &own, with, still).await?
+            let mut way = self.servers.way(&ask.key);
+            let (link, answer) = loop {
+                let link = way.trusted(limit).await?;
+                link.votes()?;
+                if !ask.commit(position) {
+                    return Err("decided without it".into());
+                }
+                let still = || ask.commit(position);
+                let answer = if let Some(fence) = &ask.fence {
+                    let with = |name: &str, script: &str| acquire_fenced(name, script, &ask, fence);
+                    ACQUIRE_FENCED
+                        .call(&link, limit, &ask.command, with, still)
+                        .await
+                } else if link.set_nx_get {
+                    let command = ask.command.get_or_init(|| set_nx_get(&ask));
+                    link.send(command, limit).await
+                } else {
+                    let with = |name: &str, script: &str| acquire(name, script, &ask);
+                    let own = OnceLock::new();
+                    ACQUIRE.call(&link, limit, &own, with, still).await
+                };
+                match answer {
+                    Err(error) if way.leads_on(&error, limit).await => {}
+                    answer => break (link, answer?),
+                }
             };
             let fence = match answer {
                 Value::Nil => 0,
                 Value::Int(stored) => u64::try_from(stored).map_err(|_| UNEXPECTED)?,
                 Value::BulkString(owner) => match Acquired::found(&owner, ask.token) {
-                    Acquired::Granted(_) if self.target.replicas > 0 => {
+                    Acquired::Granted(_) if self.replicas > 0 => {
                         // Nothing was written now, so waiting for replicas would say nothing.
                         return Err(
                             "it had granted this before, and its replicas may not have it".into(),
@@ -114,15 +111,30 @@ impl Node for RedisNode {
     fn extend(self: Arc<Self>, extension: Arc<Extension>, position: usize) -> Reply<Acquired> {
         Box::pin(async move {
             let limit = &extension.limit;
-            let link = self.slot(&extension.key).trusted(limit).await?;
-            if !extension.commit(position) {
-                return Err("the lease has ended".into());
-            }
-            let with = |name: &str, script: &str| extend(name, script, &extension);
-            let still = || extension.commit(position);
-            let answer = EXTEND
-                .call(&link, limit, &extension.command, with, still)
-                .await?;
+            let mut way = self.servers.way(&extension.key);
+            let mut fence = extension.fence.as_ref();
+            let (link, answer) = loop {
+                let link = way.trusted(limit).await?;
+                if !extension.commit(position) {
+                    return Err("the lease has ended".into());
+                }
+                let with = |name: &str, script: &str| extend(name, script, &extension, fence);
+                let still = || extension.commit(position);
+                let own = OnceLock::new();
+                let command = if fence.is_some() == extension.fence.is_some() {
+                    &extension.command
+                } else {
+                    &own
+                };
+                let answer = EXTEND.call(&link, limit, command, with, still).await;
+                match answer {
+                    Err(error) if way.leads_on(&error, limit).await => {
+                        // The fence is remembered wherever it is, and the lock must not end meanwhile.
+                        fence = fence.filter(|_| !error.is_tryagain());
+                    }
+                    answer => break (link, answer?),
+                }
+            };
             link.votes()?;
             match answer {
                 Value::Int(1) => {
@@ -137,16 +149,22 @@ impl Node for RedisNode {
 
     fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64> {
         Box::pin(async move {
-            let link = self.slot(&raise.key).trusted(&raise.limit).await?;
-            let with = |name: &str, script: &str| raise_fence(name, script, &raise);
-            let answer = RAISE
-                .call(&link, &raise.limit, &raise.command, with, || true)
-                .await?;
+            let limit = &raise.limit;
+            let mut way = self.servers.way(&raise.key);
+            let (link, answer) = loop {
+                let link = way.trusted(limit).await?;
+                let with = |name: &str, script: &str| raise_fence(name, script, &raise);
+                let answer = RAISE.call(&link, limit, &raise.command, with, || true);
+                match answer.await {
+                    Err(error) if way.leads_on(&error, limit).await => {}
+                    answer => break (link, answer?),
+                }
+            };
             match answer {
                 Value::Int(-1) => Err("the lock is not ours there".into()),
                 Value::Int(stored) => {
                     let stored = u64::try_from(stored).map_err(|_| "unexpected fencing token")?;
-                    link.replicated(&raise.limit).await?;
+                    link.replicated(limit).await?;
                     Ok(stored)
                 }
                 _ => Err(UNEXPECTED.into()),
@@ -157,37 +175,43 @@ impl Node for RedisNode {
     fn release(self: Arc<Self>, give_back: Arc<Return>) -> Reply<Released> {
         Box::pin(async move {
             let limit = &give_back.limit;
-            let slot = self.slot(&give_back.key);
-            let link = if give_back.again {
-                slot.trusted(limit).await?
-            } else {
-                slot.any(limit).await?
+            let mut way = self.servers.way(&give_back.key);
+            let (link, answer) = loop {
+                let link = if give_back.again {
+                    way.trusted(limit).await?
+                } else {
+                    way.any(limit).await?
+                };
+                let aloud = give_back.aloud.filter(|_| link.publishes());
+                let script = if aloud.is_some() {
+                    &RELEASE_ALOUD
+                } else {
+                    &RELEASE
+                };
+                let own = OnceLock::new();
+                let command = if aloud == give_back.aloud {
+                    &give_back.command
+                } else {
+                    &own
+                };
+                let with = |name: &str, script: &str| release(name, script, &give_back, aloud);
+                let answer = script.call(&link, limit, command, with, || true).await;
+                match answer {
+                    Err(error) if way.leads_on(&error, limit).await => {}
+                    answer => break (link, answer?),
+                }
             };
-            let aloud = give_back.aloud.filter(|_| link.publishes());
-            let script = if aloud.is_some() {
-                &RELEASE_ALOUD
-            } else {
-                &RELEASE
-            };
-            let own = OnceLock::new();
-            let command = if aloud == give_back.aloud {
-                &give_back.command
-            } else {
-                &own
-            };
-            let with = |name: &str, script: &str| release(name, script, &give_back, aloud);
-            let answer = script.call(&link, limit, command, with, || true).await?;
             match answer {
                 Value::Int(0) => Ok(Released::NotOurs),
                 Value::Int(-1) => {
-                    link.publish_no_more(&self.target.name);
+                    link.publish_no_more(&self.name);
                     Ok(Released::Done { told: 0 })
                 }
                 Value::Int(one_and_told) => {
                     let one_and_told = u64::try_from(one_and_told).map_err(|_| UNEXPECTED)?;
                     let told = one_and_told.saturating_sub(1);
                     let ours = || {
-                        slot.listening
+                        link.listening
                             .is_subscribed(&sibling::channel(&give_back.key))
                     };
                     let told = told - u64::from(told > 0 && ours());
@@ -200,12 +224,19 @@ impl Node for RedisNode {
 
     fn look(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Option<Holder>> {
         Box::pin(async move {
-            let link = self.slot(&key).trusted(&limit).await?;
-            link.votes()?;
             let mut questions = redis::pipe();
             questions.cmd("GET").arg(&*key);
             questions.cmd("PTTL").arg(&*key);
-            match link.send_all(&questions, &limit).await?.as_slice() {
+            let mut way = self.servers.way(&key);
+            let answers = loop {
+                let link = way.trusted(&limit).await?;
+                link.votes()?;
+                match link.send_all(&questions, &limit).await {
+                    Err(error) if way.leads_on(&error, &limit).await => {}
+                    answers => break answers?,
+                }
+            };
+            match answers.as_slice() {
                 [Value::Nil, _] => Ok(None),
                 [Value::BulkString(owner), Value::Int(millis)] => Ok(Some(Holder {
                     owner: Owner(owner.as_slice().into()),
@@ -220,10 +251,9 @@ impl Node for RedisNode {
         Box::pin(async move {
             let unheard =
                 |reason: &str| NodeError::from(&*format!("cannot be listened to: {reason}"));
-            let slot = self.slot(&key);
-            let link = slot.trusted(&limit).await?;
+            let link = self.servers.way(&key).trusted(&limit).await?;
             link.hears.as_ref().map_err(|reason| unheard(reason))?;
-            let mut listener = slot.listening.join(&sibling::channel(&key).into());
+            let mut listener = link.listening.join(&sibling::channel(&key).into());
             {
                 let subscribed = pin!(async { Ok(listener.subscribed().await) });
                 let answer = link.answered(subscribed, &limit).await?;
@@ -234,25 +264,15 @@ impl Node for RedisNode {
     }
 
     fn ping(self: Arc<Self>, limit: Limit) -> Reply<()> {
-        Box::pin(async move {
-            let link = self.slot("").trusted(&limit).await?;
-            link.votes()?;
-            link.send(&redis::cmd("PING"), &limit).await.map(drop)
-        })
+        Box::pin(async move { self.servers.ping(&limit).await })
     }
 
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
-        Box::pin(async move {
-            let link = self.slot("").trusted(&limit).await?;
-            link.ask_standing(&self.target, &limit).await
-        })
+        Box::pin(async move { self.servers.standing(&limit).await })
     }
 
     fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()> {
-        Box::pin(async move {
-            let link = self.slot("").trusted(&limit).await?;
-            link.admit(&life, &self.target, &limit).await
-        })
+        Box::pin(async move { self.servers.admit(&life, &limit).await })
     }
 }
 
@@ -278,8 +298,7 @@ fn acquire_fenced(name: &str, script: &str, ask: &Ask, fence: &Fence) -> Cmd {
     command
 }
 
-fn extend(name: &str, script: &str, extension: &Extension) -> Cmd {
-    let fence = extension.fence.as_ref();
+fn extend(name: &str, script: &str, extension: &Extension, fence: Option<&Fence>) -> Cmd {
     let mut command = command(name, &extension.key);
     command.arg(script).arg(1 + u8::from(fence.is_some()));
     command.arg(&*extension.key);

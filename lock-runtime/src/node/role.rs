@@ -30,6 +30,25 @@ pub(super) fn is_primary(info: &str) -> Result<(), Arc<str>> {
     Err(format!("it is a replica{whose}: a node has to be a primary").into())
 }
 
+/// A server of a cluster has a part of the keys and sends those who ask for others elsewhere; a server by itself has all.
+///
+/// # Errors
+///
+/// It is the one where the other is expected: what to write instead.
+pub(super) fn is_member(info: &str, of_cluster: bool) -> Result<(), Arc<str>> {
+    let mode = info_field(info, "redis_mode").or_else(|| info_field(info, "server_mode"));
+    match (mode == Some("cluster"), of_cluster) {
+        (true, false) => {
+            Err("it is a server of a Redis Cluster, which is written redis+cluster://".into())
+        }
+        (false, true) if mode.is_some() => Err(
+            "it is not a server of a Redis Cluster, but one by itself, which is written redis://"
+                .into(),
+        ),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +89,20 @@ mod tests {
             ),
         ] {
             assert_eq!(is_primary(info).expect_err("no primary").as_ref(), says);
+        }
+    }
+
+    #[test]
+    fn servers_of_a_cluster_are_told_from_servers_by_themselves() {
+        for (info, alone, in_cluster) in [
+            ("", true, true),
+            ("redis_version:8.0\r\n", true, true),
+            ("redis_mode:standalone\r\n", true, false),
+            ("redis_mode:cluster\r\n", false, true),
+            ("server_mode:cluster\r\n", false, true),
+        ] {
+            assert_eq!(is_member(info, false).is_ok(), alone, "{info}");
+            assert_eq!(is_member(info, true).is_ok(), in_cluster, "{info}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use redis::{Cmd, Value};
 
-use super::link::Link;
+use super::route::Via;
 use super::{Limit, NodeError};
 
 /// A script, called by its hash, and by its text where the server does not know the hash.
@@ -21,7 +21,7 @@ impl Script {
     /// Calls it. A second call is only made if `still` agrees, as it comes behind what was sent since the first.
     pub(super) async fn call(
         &self,
-        link: &Link,
+        link: &Via,
         limit: &Limit,
         first: &OnceLock<Cmd>,
         with: impl Fn(&str, &str) -> Cmd,

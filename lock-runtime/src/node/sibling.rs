@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Slots of a cluster.
-const SLOTS: u16 = 16_384;
+pub(super) const SLOTS: u16 = 16_384;
 
 /// The key under which a lock's fencing token is remembered.
 pub(super) fn fence(lock: &str) -> Arc<str> {
@@ -15,14 +15,17 @@ pub(super) fn fence(lock: &str) -> Arc<str> {
     if slot(&tagged) == slot(lock) {
         return tagged.into();
     }
-    // Braces that make no tag of their own and would end ours too early: some number fits, one in 16384 does by chance.
+    // Braces that make no tag of their own and would end ours too early.
+    numbered(&format!("{lock}:fence:"), slot(lock)).into()
+}
+
+/// The name, which has no tag, with the first number behind it that makes it a key of this slot: one in 16384 does by chance.
+pub(super) fn numbered(name: &str, wanted: u16) -> String {
     // Tens of thousands may have to be tried while locks wait, so only the digits are hashed for each.
-    let wanted = slot(lock);
-    let name = format!("{lock}:fence:");
     let hashed = crc16(0, name.as_bytes());
     let fits = |number: &u32| crc16(hashed, number.to_string().as_bytes()) % SLOTS == wanted;
     let number = (0..u32::MAX).find(fits).unwrap_or(0);
-    format!("{name}{number}").into()
+    format!("{name}{number}")
 }
 
 /// The channel on which a lock's releases are published. `a` and `{a}` share one, as they do a fence: who hears of the other's
@@ -58,13 +61,13 @@ pub(super) fn may_end_fence(end: &str) -> bool {
 }
 
 /// What stands between the first `{` and the next `}`, if anything does: then only that is hashed.
-fn tag(key: &str) -> Option<&str> {
+pub(super) fn tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
     (!tag.is_empty()).then_some(tag)
 }
 
-fn slot(key: &str) -> u16 {
+pub(super) fn slot(key: &str) -> u16 {
     crc16(0, tag(key).unwrap_or(key).as_bytes()) % SLOTS
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisConnectionInfo;
+use tokio::sync::Notify;
 
 use super::life::Rule;
 use super::registry::Seat;
@@ -12,7 +13,7 @@ use super::tls::Connector;
 use super::wire::Address;
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
@@ -28,17 +29,30 @@ pub(crate) struct Target {
     pub(crate) marker: String,
     /// Of the node that the server belongs to.
     pub(crate) seat: Seat,
+    /// `None`: it is a server by itself.
+    pub(crate) member: Option<Membership>,
+}
+
+/// What a server has to do with a Redis Cluster that it is one of the servers of.
+#[derive(Clone, Debug)]
+pub(crate) struct Membership {
+    /// Told when a connection to it is lost, or cannot be made: others of the cluster may know more.
+    pub(super) trouble: Arc<Notify>,
+    /// It is only asked what it knows of the others.
+    pub(super) is_witness: bool,
 }
 
 /// Where the server is to be found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Place {
     Server(Address),
     Sentinels(Sentinels),
+    /// At any of these it is to be learnt where the servers of a cluster are, each of which has a target of its own.
+    Cluster(Vec<Address>),
 }
 
 /// Who knows which server is the primary of a group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sentinels {
     pub(crate) group: String,
     pub(crate) hosts: Vec<Address>,
@@ -52,6 +66,23 @@ pub(super) const MARKER: &str = "lock-runtime:votes";
 /// That key.
 pub(crate) fn marker(prefix: &str) -> String {
     format!("{prefix}{MARKER}")
+}
+
+/// That key for the servers of a cluster, each of which has other slots: one that is in this slot, or in that of all keys with
+/// the prefix.
+pub(super) fn marker_in_slot(prefix: &str, slot: u16) -> String {
+    let marker = marker(prefix);
+    match sibling::tag(&marker) {
+        Some(_) => marker,
+        None => sibling::numbered(&format!("{marker}:"), slot),
+    }
+}
+
+/// Whether a key, behind the prefix, is one of these.
+pub(super) fn is_marker(key: &str) -> bool {
+    let numbered = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+    key.strip_prefix(MARKER)
+        .is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(numbered))
 }
 
 impl Target {
@@ -71,16 +102,27 @@ impl Target {
     /// Where the server is the primary of a group.
     pub(super) fn sentinels(&self) -> Option<&Sentinels> {
         match &self.place {
-            Place::Server(_) => None,
+            Place::Server(_) | Place::Cluster(_) => None,
             Place::Sentinels(sentinels) => Some(sentinels),
         }
+    }
+
+    /// Whether it is asked for locks.
+    pub(super) fn has_to_vote(&self) -> bool {
+        self.member.as_ref().is_none_or(|member| !member.is_witness)
+    }
+
+    /// What stands before every key.
+    pub(super) fn prefix(&self) -> &str {
+        let (prefix, _) = self.marker.rsplit_once(MARKER).unwrap_or_default();
+        prefix
     }
 
     /// Channels of locks that there are not, one for each shape of a name under the prefix: whoever may publish on them may on
     /// those of locks.
     pub(super) fn channels(&self) -> [String; 2] {
-        let prefix = self.marker.strip_suffix(MARKER).unwrap_or_default();
-        [&self.marker, &format!("{prefix}{{{MARKER}}}")].map(|lock| sibling::channel(lock))
+        let prefix = self.prefix();
+        [marker(prefix), format!("{prefix}{{{MARKER}}}")].map(|lock| sibling::channel(&lock))
     }
 
     /// How long making a connection may take, and how long one may be silent before it is given up.

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::tls::{self, Connector};
 
 /// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Address {
     Tcp(String, u16),
     Unix(PathBuf),

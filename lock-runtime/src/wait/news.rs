@@ -60,7 +60,7 @@ impl News {
 
     /// Finds out what there is to know of a lock that is busy, and sees to it that its release is heard.
     pub(super) async fn ask_about(&mut self, redlock: &Redlock, key: &LockKey) {
-        let known = |source: &Source| source.key == *key;
+        let known = |source: &Source| source.key == *key && !source.listener.is_sent_away();
         let is_known = self.source.as_ref().is_some_and(known);
         let is_deaf = self.deaf_until.is_some_and(|until| Instant::now() < until);
         let is_new = !is_known && !is_deaf;

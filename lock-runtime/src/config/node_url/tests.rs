@@ -97,7 +97,6 @@ fn hosts_are_names_and_addresses() {
         "redis://user@host:1",
         "redis+unix://",
         "redis+unix://host/path",
-        "redis+cluster://host:1",
         "redis-sentinel://host:1/name",
         "http://host:1",
         "tcp://host:1",

@@ -13,10 +13,17 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::node::registry::Seat;
-use crate::node::{Ledger, Token};
+use crate::node::{Ledger, Listening, Token};
 
 const KEY: &str = "shop:order:1";
 const CHANNEL: &str = "{shop:order:1}:released";
+
+fn listening(node: &RedisNode) -> &Listening {
+    match &node.servers {
+        Servers::One(slots, _) => &slots[0].listening,
+        Servers::Cluster(_) => panic!("a server by itself"),
+    }
+}
 
 #[test]
 fn milliseconds_are_rounded_up_and_never_none() {
@@ -68,6 +75,7 @@ impl Server {
             max_ttl: None,
             marker: marker("shop:"),
             seat: Seat::new(&Arc::default(), &"fake".into()),
+            member: None,
         };
         let (node, work) = RedisNode::new(target, 1);
         for work in work {
@@ -372,7 +380,7 @@ async fn nothing_is_left_of_who_stops_listening_at_any_poll() {
     server
         .eventually("unsubscribed", |state| state.subscribed.is_empty())
         .await;
-    while !node.slots[0].listening.is_empty() {
+    while !listening(&node).is_empty() {
         sleep(Duration::from_millis(1)).await;
     }
 }
@@ -414,5 +422,5 @@ async fn a_refused_subscription_is_refused_with_the_words_of_the_server() {
         tried.filter(|seen| seen.starts_with("SUBSCRIBE")).count()
     };
     assert_eq!(server.knows(tried), 1);
-    assert!(node.slots[0].listening.is_empty());
+    assert!(listening(&node).is_empty());
 }

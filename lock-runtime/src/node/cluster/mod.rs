@@ -1,0 +1,315 @@
+//! A Redis Cluster as one node: its servers share the keys, and a request goes to the one that has the slot of its key.
+//!
+//! Which server has which slot is asked in the background ([`refresh`]), and there are connections to all that have some.
+//! Where that is out of date, servers send a request on ([`travel`]): it was not executed then, and is sent again within
+//! its time, but only after its caller was asked once more whether it still wants it, as another one may have decided
+//! meanwhile that nothing is sent any more.
+//!
+//! # A release finds what the acquire before it left
+//!
+//! A request reaches the slot's owner over that server's one connection for the key, however it was sent there: members
+//! of a cluster are told apart by the address that the cluster announces, so a server is not known twice. Let an acquire be on
+//! its way when its release is handed over.
+//!
+//! - Both go to the same server: the acquire is before the release, on one connection.
+//! - The acquire was sent on, and the release is not yet: it comes to the server that does not have the slot any more, and
+//!   is sent on the same way, and behind the acquire.
+//! - The acquire is not sent on any more once its release was handed over: the ledger is closed by then. What is under way to a
+//!   server that has lost the slot is not executed there.
+//! - The release does not find its way in time: it is sent again until it is confirmed, or the lock's TTL has ended it.
+//!
+//! What remains: an owner that was cut off from the others and does not know yet that it was replaced may execute what comes
+//! to it. It forgets all that when it is one of them again.
+//!
+//! # Where a lock is
+//!
+//! The keys of a lock and its channel are in one slot ([`sibling`](super::sibling)). Releases are published to the
+//! whole cluster, which works on every version, reaches a listener wherever he listens while slots move, and needs no
+//! channel to be in the slot of its lock. He listens on the owner of the lock's slot, as only those who listen there are
+//! counted; when the slot has moved he is told, and listens anew.
+//!
+//! # When it votes
+//!
+//! Each server votes for its own keys: where one is down, its keys have no vote of this node, and all others do. Asked as a
+//! whole, the cluster answers a ping when servers with more than half of the slots would vote.
+
+mod refresh;
+mod standing;
+mod topology;
+mod travel;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::pool::Slot;
+use super::route::Work;
+use super::sibling;
+use super::target::{Membership, Place, Target, marker_in_slot};
+use super::wire::Address;
+use super::{Limit, NodeError};
+
+pub(super) use travel::Travel;
+
+use topology::{MOST_SERVERS, Topology};
+
+/// How long a server that others send requests to is remembered that has no slots.
+const WITHOUT_SLOTS: Duration = Duration::from_secs(60);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Cluster {
+    /// What is the same for all servers.
+    target: Target,
+    /// Some of the servers, as the user names them.
+    seeds: Vec<Address>,
+    connections: usize,
+    known: watch::Sender<Known>,
+    members: Mutex<BTreeMap<Address, Arc<Member>>>,
+    /// To be run, each in a task of its own.
+    works: mpsc::UnboundedSender<Work>,
+    /// There may be more to know.
+    trouble: Arc<Notify>,
+}
+
+/// What is known of the cluster.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    map: Option<Arc<Map>>,
+    /// Why there is none.
+    reason: Option<Arc<str>>,
+}
+
+/// Who has which slots.
+#[derive(Clone, Debug)]
+struct Map {
+    topology: Topology,
+    /// The primaries, in the order of the topology.
+    members: Vec<Arc<Member>>,
+}
+
+/// A server of the cluster, and the connections to it.
+#[derive(Debug)]
+pub(super) struct Member {
+    address: Address,
+    target: Arc<Target>,
+    slots: Box<[Slot]>,
+    /// When a request was sent on to it last.
+    sent_on: Mutex<Option<Instant>>,
+}
+
+impl Cluster {
+    /// A cluster, and the work that is to be run for it.
+    pub(super) fn new(
+        target: Target,
+        seeds: Vec<Address>,
+        connections: usize,
+    ) -> (Arc<Self>, Vec<Work>) {
+        let (works, mut to_run) = mpsc::unbounded_channel::<Work>();
+        let trouble = Arc::new(Notify::new());
+        let cluster = Arc::new(Self {
+            target,
+            seeds,
+            connections,
+            known: watch::Sender::default(),
+            members: Mutex::default(),
+            works,
+            trouble: Arc::clone(&trouble),
+        });
+        let run = async move {
+            while let Some(work) = to_run.recv().await {
+                tokio::spawn(work);
+            }
+        };
+        let follow = refresh::follow(Arc::downgrade(&cluster), trouble);
+        (cluster, vec![Box::pin(run), Box::pin(follow)])
+    }
+
+    /// The way of a request for this key.
+    pub(super) fn travel<'a>(self: &'a Arc<Self>, key: &'a str) -> Travel<'a> {
+        Travel::new(self, key)
+    }
+
+    /// The map, as soon as there is one.
+    async fn map(&self, limit: &Limit) -> Result<Arc<Map>, NodeError> {
+        let now = self.known.borrow().clone();
+        let known = if now.map.is_some() || now.reason.is_some() {
+            now
+        } else {
+            let mut known = self.known.subscribe();
+            let settled = |known: &Known| known.map.is_some() || known.reason.is_some();
+            match timeout_at(limit.at(), known.wait_for(settled)).await {
+                Ok(Ok(known)) => known.clone(),
+                Ok(Err(_)) | Err(_) => return Err("not connected yet".into()),
+            }
+        };
+        match (known.map, known.reason) {
+            (Some(map), _) => Ok(map),
+            (None, reason) => Err(reason.map_or("not connected yet".into(), NodeError::Failed)),
+        }
+    }
+
+    fn target_at(&self, address: &Address, marker: String, is_witness: bool) -> Target {
+        Target {
+            name: format!("{address} of cluster {}", self.target.name).into(),
+            place: Place::Server(address.clone()),
+            marker,
+            member: Some(Membership {
+                trouble: Arc::clone(&self.trouble),
+                is_witness,
+            }),
+            ..self.target.clone()
+        }
+    }
+
+    /// The server at an address, known from now on if it was not; a slot that it has, or is to have. `None`: there are too many.
+    fn member(&self, address: &Address, slot: u16) -> Option<Arc<Member>> {
+        let mut members = self.members();
+        if let Some(member) = members.get(address) {
+            return Some(Arc::clone(member));
+        }
+        if members.len() >= MOST_SERVERS {
+            return None;
+        }
+        let marker = match self.target.max_ttl {
+            Some(_) => marker_in_slot(self.target.prefix(), slot),
+            None => self.target.marker.clone(),
+        };
+        let target = Arc::new(self.target_at(address, marker, false));
+        let mut slots = Vec::with_capacity(self.connections);
+        for _ in 0..self.connections {
+            let (slot, work) = Slot::of(Arc::clone(&target), None);
+            slots.push(slot);
+            // Whoever runs it has gone only with the manager.
+            let _ = self.works.send(Box::pin(work));
+        }
+        let member = Arc::new(Member {
+            address: address.clone(),
+            target,
+            slots: slots.into(),
+            sent_on: Mutex::default(),
+        });
+        members.insert(address.clone(), Arc::clone(&member));
+        Some(member)
+    }
+
+    /// A server to which a request was sent on.
+    fn sent_on(&self, address: &Address, slot: u16) -> Option<Arc<Member>> {
+        let member = self.member(address, slot)?;
+        *lock(&member.sent_on) = Some(Instant::now());
+        Some(member)
+    }
+
+    /// A slot has another owner, as one server says. All is asked for anew, and until then it is believed.
+    fn moved(&self, address: &Address, slot: u16) -> Option<Arc<Member>> {
+        let member = self.sent_on(address, slot)?;
+        let mut left = None;
+        self.known.send_if_modified(|known| {
+            let Some(map) = &mut known.map else {
+                return false;
+            };
+            let owner = map.owner(slot);
+            if owner.is_some_and(|owner| owner.address == *address) {
+                return false;
+            }
+            left = owner.cloned();
+            let map = Arc::make_mut(map);
+            map.topology.set_owner(slot, address);
+            if map.members.len() < map.topology.primaries.len() {
+                map.members.push(Arc::clone(&member));
+            }
+            true
+        });
+        if let Some(old) = left {
+            old.leave_channels(|channel| sibling::slot(channel) == slot);
+        }
+        self.trouble.notify_one();
+        Some(member)
+    }
+
+    /// What a server says of the whole: from now on it is the map.
+    fn learn(&self, topology: Topology) {
+        let shares = topology.shares();
+        let members: Vec<_> = topology
+            .primaries
+            .iter()
+            .zip(&shares)
+            .filter_map(|(address, share)| self.member(address, share.first.unwrap_or(0)))
+            .collect();
+        if members.len() < topology.primaries.len() {
+            return;
+        }
+        let map = Arc::new(Map { topology, members });
+        let before = self.known.send_replace(Known {
+            map: Some(Arc::clone(&map)),
+            reason: None,
+        });
+        let gone = self.forget(&map);
+        for member in &gone {
+            member.leave_channels(|_| true);
+        }
+        for member in before.map.iter().flat_map(|before| &before.members) {
+            member.leave_channels(|channel| {
+                let slot = sibling::slot(channel);
+                let was_here = before.map.as_ref().and_then(|before| before.owner(slot));
+                let is_here = map
+                    .owner(slot)
+                    .is_some_and(|owner| Arc::ptr_eq(owner, member));
+                was_here.is_some_and(|owner| Arc::ptr_eq(owner, member)) && !is_here
+            });
+        }
+    }
+
+    /// Forgets servers that are not on the map, and closes the connections to them.
+    fn forget(&self, map: &Map) -> Vec<Arc<Member>> {
+        let mut gone = Vec::new();
+        self.members().retain(|address, member| {
+            let sent_on = *lock(&member.sent_on);
+            let stays = map.topology.primaries.contains(address)
+                || sent_on.is_some_and(|at| at.elapsed() < WITHOUT_SLOTS);
+            if !stays {
+                gone.push(Arc::clone(member));
+            }
+            stays
+        });
+        gone
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<Address, Arc<Member>>> {
+        lock(&self.members)
+    }
+}
+
+impl Drop for Cluster {
+    /// Whoever follows the cluster learns that there is none any more.
+    fn drop(&mut self) {
+        self.trouble.notify_one();
+    }
+}
+
+impl Map {
+    fn owner(&self, slot: u16) -> Option<&Arc<Member>> {
+        self.members.get(self.topology.owner(slot)?)
+    }
+}
+
+impl Member {
+    fn is_ready(&self) -> bool {
+        self.slots.iter().all(Slot::is_ready)
+    }
+
+    /// Who listens here for what is published of a lock may hear more of it elsewhere.
+    fn leave_channels(&self, left: impl Fn(&str) -> bool) {
+        for slot in &self.slots {
+            slot.listening.send_away(&left);
+        }
+    }
+}
+
+/// A panic elsewhere cannot have left it half written: nothing in between can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
