@@ -21,6 +21,7 @@
 //!
 //! - [`LockManager`] holds the nodes; [`LockManager::lock`] asks for a lock without the attribute.
 //! - [`Lease`] is a lock that is held. [`LockError`] says why it is not.
+//! - [`LockManager::check`] looks at the nodes, and says what to change about them.
 //! - [`assert_held`] is for functions that must never run unguarded.
 //!
 //! The README says what is promised and what is not, and how to run the nodes.
@@ -34,6 +35,7 @@
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
 
+pub use check::{Finding, FindingKind, Report, ServerReport, ServerState, Severity};
 pub use config::{LockManagerBuilder, NodeSpec, memory};
 pub use error::{AlreadyInstalled, ConfigError, LockError, NodeVote, ReleaseError, Vote};
 pub use global::{install, installed};
@@ -48,6 +50,7 @@ pub use shutdown::Shutdown;
 pub use telemetry::Stats;
 
 mod backoff;
+mod check;
 mod clock;
 mod config;
 mod error;

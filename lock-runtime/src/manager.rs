@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::check::{Report, check};
 use crate::config::{LockManagerBuilder, memory};
 use crate::error::ConfigError;
 use crate::key::LockKey;
@@ -102,6 +103,29 @@ impl LockManager {
             let _ = answer.send(redlock.votes().await);
         });
         result.await.unwrap_or(false)
+    }
+
+    /// Looks at the nodes: whether they answer and vote, and what about them makes locks unsafe or will keep people from them.
+    /// A person reads the [`Report`] as text, a program asks it for its [`findings`](Report::findings):
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let locks = lock_runtime::LockManager::in_memory();
+    /// let report = locks.check().await;
+    /// println!("{report}");
+    /// assert!(report.is_safe());
+    /// # }
+    /// ```
+    ///
+    /// It answers in ten `node_timeout`s or two seconds, whichever is longer, whatever the nodes do. Locks go on meanwhile:
+    /// each node is sent some thirty short commands over a connection that it has already. They change nothing there; what
+    /// the user is not permitted is tried with commands on a key that there never is, and stands in the node's `ACL LOG`
+    /// afterwards. A node that is down or refused is reported with the reason.
+    ///
+    /// Dropping the future is safe. What was begun ends by itself in the same time.
+    pub async fn check(&self) -> Report {
+        check(&self.core.redlock, self.core.max_ttl).await
     }
 
     /// Ends the use of locks, for a process that is about to exit: from now on, and for good, new locks are refused with

@@ -6,6 +6,7 @@ mod user;
 use crate::leash::LeashedChild;
 use crate::port::ReservedPort;
 use crate::wait::{DEADLINE, eventually, eventually_blocking};
+use crate::wall_clock::WallClock;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fmt;
@@ -51,6 +52,7 @@ pub struct Options {
     tls: Option<Tls>,
     sentinel: Option<String>,
     in_cluster: bool,
+    clock: Option<WallClock>,
 }
 
 /// What a restarted server finds of the data it had.
@@ -123,6 +125,13 @@ impl Options {
     pub fn append_only(self, fsync: &str) -> Self {
         self.argument("--appendonly", "yes")
             .argument("--appendfsync", fsync)
+    }
+
+    /// A wall clock that the test sets.
+    #[must_use]
+    pub fn clock(mut self, clock: &WallClock) -> Self {
+        self.clock = Some(clock.clone());
+        self
     }
 
     /// Any other setting, for example `("--maxmemory", "2mb")`. The last one given wins.
@@ -297,6 +306,9 @@ impl RedisServer {
                 std::fs::write(&file, configuration).expect("the temporary directory is ours");
             }
             command.arg(file).arg("--sentinel");
+        }
+        if let Some(clock) = &self.options.clock {
+            clock.rule(&mut command);
         }
         command
             .args(["--bind", "127.0.0.1"])

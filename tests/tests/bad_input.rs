@@ -149,6 +149,7 @@ mod keys {
         for (prefix, key) in [
             ("", "lock-runtime:votes"),
             ("shop:", "lock-runtime:votes"),
+            ("shop:", "lock-runtime:check"),
             ("", "{order:1}:fence"),
             ("", "{shop}order:1:fence"),
             ("{shop}:", "order:1:fence"),

@@ -19,6 +19,7 @@ use super::role::{self, info_field};
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
 use super::sentinel::Mandate;
 use super::target::Target;
+use super::trouble::{Trouble, Unfit};
 use super::wire::{self, Abandon, Address, FirstByte, Trust, Wire};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
@@ -53,7 +54,7 @@ pub(super) async fn open(
     target: &Target,
     there: There<'_>,
     listening: &Arc<Listening>,
-) -> Result<Opened, Arc<str>> {
+) -> Result<Opened, Trouble> {
     let patience = target.patience();
     let wire = Wire::connect(there.address, target.tls.as_ref(), patience).await?;
     let abandon = wire.abandon_handle();
@@ -67,8 +68,8 @@ pub(super) async fn open(
                 abandon,
             })
         }
-        Ok(Err(Refusal::Unfit(reason))) => Err(reason),
-        Ok(Err(Refusal::Error(error))) => Err(clues.explain(&error, &target.login)),
+        Ok(Err(Refusal::Unfit(unfit))) => Err(unfit.into()),
+        Ok(Err(Refusal::Error(error))) => Err(clues.explain(&error, &target.login).into()),
         Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
     }
 }
@@ -113,12 +114,18 @@ enum Refusal {
     /// It said so, or nothing.
     Error(RedisError),
     /// It would be used, and the quorum would not be safe.
-    Unfit(Arc<str>),
+    Unfit(Unfit),
 }
 
 impl From<RedisError> for Refusal {
     fn from(error: RedisError) -> Self {
         Self::Error(error)
+    }
+}
+
+impl From<Unfit> for Refusal {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit)
     }
 }
 
@@ -212,16 +219,16 @@ async fn greet(
         permitted(script)?;
     }
     if target.has_to_vote() {
-        role::is_primary(&info).map_err(Refusal::Unfit)?;
+        role::is_primary(&info)?;
     }
-    role::is_member(&info, target.member.is_some()).map_err(Refusal::Unfit)?;
+    role::is_member(&info, target.member.is_some())?;
     let run_id = info_field(&info, "run_id").filter(|run_id| !run_id.is_empty());
     let presence = run_id.map(|run_id| target.seat.take(run_id)).transpose();
     let known = Known {
         set_nx_get: sets_nx_get(&info),
         hears,
         publishes,
-        presence: presence.map_err(Refusal::Unfit)?,
+        presence: presence?,
         life: Life::new(&info, &remembered, target.rule(), there.met),
         mandate: there.mandate,
     };

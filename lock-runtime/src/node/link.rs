@@ -237,14 +237,23 @@ impl Link {
         commands: &Pipeline,
         limit: &Limit,
     ) -> Result<Vec<Value>, NodeError> {
+        let answers = self.send_each(commands, limit).await?;
+        answers.into_iter().collect()
+    }
+
+    /// The same for several commands, each with an answer of its own, or what the server has against it.
+    pub(super) async fn send_each(
+        &self,
+        commands: &Pipeline,
+        limit: &Limit,
+    ) -> Result<Vec<Result<Value, NodeError>>, NodeError> {
         let mut connection = self.connection.clone();
         let count = commands.len();
         let answers = pin!(connection.send_packed_commands(commands, 0, count));
-        self.answered(answers, limit)
-            .await?
-            .into_iter()
+        let answers = self.answered(answers, limit).await?.into_iter();
+        Ok(answers
             .map(|answer| answer.extract_error().map_err(|error| self.refused(&error)))
-            .collect()
+            .collect())
     }
 
     /// The answer is pinned by whoever waits for it: it is large, and would have a place here too, and be moved there.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
+use super::facts::{Found, Server};
 use super::listening::Listening;
 use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
@@ -188,6 +189,14 @@ impl Node for MemoryNode {
     /// It loses nothing while its process lives.
     fn standing(self: Arc<Self>, _limit: Limit) -> Reply<Standing> {
         Box::pin(ready(Ok(Standing::Votes)))
+    }
+
+    fn examine(self: Arc<Self>, _limit: Limit) -> Reply<Vec<Server>> {
+        let server = Server {
+            name: Arc::clone(&self.name),
+            found: Found::Embedded,
+        };
+        Box::pin(ready(Ok(vec![server])))
     }
 
     fn admit(self: Arc<Self>, _life: Arc<str>, _limit: Limit) -> Reply<()> {

@@ -2,6 +2,8 @@
 
 mod barrier;
 mod cluster;
+mod examine;
+pub(crate) mod facts;
 mod handshake;
 mod life;
 mod link;
@@ -22,6 +24,7 @@ pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without_tls.rs"]
 mod tls;
+pub(crate) mod trouble;
 mod wire;
 
 use std::fmt;
@@ -83,6 +86,9 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
     /// Whether it has a vote, looked up anew where that may have changed.
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing>;
 
+    /// What there is to know of its servers, for somebody who looks after the deployment. Leaves everything as it is.
+    fn examine(self: Arc<Self>, limit: Limit) -> Reply<Vec<facts::Server>>;
+
     /// Gives it its vote, as a node of a deployment that is brand-new, if it still is in this life.
     fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()>;
 }
@@ -92,6 +98,8 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 pub(crate) fn kept_under(key: &str, prefix: &str) -> Option<&'static str> {
     if target::is_marker(key) {
         Some("nodes remember under it that they vote")
+    } else if key == target::PROBE {
+        Some("a check tries with it what nodes permit")
     } else if sibling::may_end_fence(key) && sibling::is_fence(&format!("{prefix}{key}")) {
         Some("it is the name under which the fencing tokens of another lock are remembered")
     } else {

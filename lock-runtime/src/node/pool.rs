@@ -16,6 +16,7 @@ use super::link::Link;
 use super::listening::Listening;
 use super::sentinel::{Group, Said};
 use super::target::{Place, Target};
+use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
@@ -40,7 +41,7 @@ enum State {
     Connecting,
     Ready(Arc<Link>),
     /// The last try failed. Tried again in the background.
-    Down(Arc<str>),
+    Down(Trouble),
 }
 
 impl State {
@@ -99,6 +100,12 @@ impl Slot {
     /// A connection, also one that owes an answer: what is sent over it is executed after what was sent before. Waits for
     /// one where it is not known yet whether there will be one.
     pub(super) async fn any(&self, limit: &Limit) -> Result<Arc<Link>, NodeError> {
+        let link = self.known(limit).await;
+        link.map_err(|trouble| NodeError::Failed(trouble.reason))
+    }
+
+    /// The same, or what stands in the way of it.
+    pub(super) async fn known(&self, limit: &Limit) -> Result<Arc<Link>, Trouble> {
         let mut known = self.state.borrow().clone();
         if matches!(known, State::Connecting) {
             let mut state = self.state.clone();
@@ -111,7 +118,7 @@ impl Slot {
         }
         match known {
             State::Ready(link) => Ok(link),
-            State::Down(reason) => Err(NodeError::Failed(reason)),
+            State::Down(trouble) => Err(trouble),
             State::Connecting => Err("not connected yet".into()),
         }
     }
@@ -131,7 +138,7 @@ async fn keep_connected(
         let way = match Way::find(&target, group.as_ref()).await {
             Ok(way) => way,
             Err(reason) => {
-                tell_down(&target, &state, reason);
+                tell_down(&target, &state, reason.into());
                 in_trouble = true;
                 sleep(backoff.next()).await;
                 continue;
@@ -150,8 +157,8 @@ async fn keep_connected(
                     continue;
                 }
             }
-            Err(reason) => {
-                tell_down(&target, &state, reason);
+            Err(trouble) => {
+                tell_down(&target, &state, trouble);
                 in_trouble = true;
                 tell_others(&target);
             }
@@ -168,12 +175,12 @@ fn tell_others(target: &Target) {
     }
 }
 
-fn tell_down(target: &Target, state: &watch::Sender<State>, reason: Arc<str>) {
-    let changed = !matches!(&*state.borrow(), State::Down(known) if *known == reason);
+fn tell_down(target: &Target, state: &watch::Sender<State>, trouble: Trouble) {
+    let changed = !matches!(&*state.borrow(), State::Down(known) if *known == trouble);
     if changed {
-        tracing::warn!(node = %target.name, %reason, "lock node cannot be used");
+        tracing::warn!(node = %target.name, reason = %trouble, "lock node cannot be used");
     }
-    state.send_replace(State::Down(reason));
+    state.send_replace(State::Down(trouble));
 }
 
 /// Where a connection leads.
@@ -209,7 +216,7 @@ impl<'a> Way<'a> {
         target: &Target,
         met: &mut Met,
         listening: &Arc<Listening>,
-    ) -> Result<Opened, Arc<str>> {
+    ) -> Result<Opened, Trouble> {
         let mandate = match self {
             Self::Straight(_) => None,
             Self::Named(group, said) => group.mandate(said),
@@ -222,9 +229,9 @@ impl<'a> Way<'a> {
         };
         let opened = pin!(open(target, there, listening));
         match select(opened, pin!(self.moved())).await {
-            Either::Left((opened, _)) => opened.map_err(|reason| match self {
-                Self::Straight(_) => reason,
-                Self::Named(..) => format!("its primary {address}: {reason}").into(),
+            Either::Left((opened, _)) => opened.map_err(|trouble| match self {
+                Self::Straight(_) => trouble,
+                Self::Named(..) => trouble.of_primary(address),
             }),
             Either::Right(_) => Err(MOVED.into()),
         }

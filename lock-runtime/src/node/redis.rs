@@ -10,6 +10,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::cluster::Cluster;
+use super::facts::Server;
 use super::route::{Servers, Work};
 use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD};
 use super::sibling;
@@ -269,6 +270,10 @@ impl Node for RedisNode {
 
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
         Box::pin(async move { self.servers.standing(&limit).await })
+    }
+
+    fn examine(self: Arc<Self>, limit: Limit) -> Reply<Vec<Server>> {
+        Box::pin(async move { self.servers.examine(&limit).await })
     }
 
     fn admit(self: Arc<Self>, life: Arc<str>, limit: Limit) -> Reply<()> {

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::trouble::Unfit;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
@@ -65,7 +67,7 @@ impl Seat {
     /// # Errors
     ///
     /// Another node has it: which one.
-    pub(super) fn take(&self, run_id: &str) -> Result<Presence, Arc<str>> {
+    pub(super) fn take(&self, run_id: &str) -> Result<Presence, Unfit> {
         let now = Instant::now();
         let settling = self.registry.settling;
         let mut servers = self.registry.servers();
@@ -79,11 +81,8 @@ impl Seat {
             left: now,
         });
         if !Arc::ptr_eq(&entry.node, &self.node) {
-            let other = &entry.node;
-            return Err(format!(
-                "it is the server of node {other} too: its vote would count twice"
-            )
-            .into());
+            let node = Arc::clone(&entry.node);
+            return Err(Unfit::SameServer { node });
         }
         entry.connections += 1;
         Ok(Presence {
@@ -129,7 +128,7 @@ mod tests {
         let another = first.clone().take("x").expect("it is ours");
         let refused = second.take("x").expect_err("it is the first node's");
         assert_eq!(
-            &*refused,
+            refused.to_string(),
             "it is the server of node a:1 too: its vote would count twice"
         );
         let other = second.take("y").expect("nobody has it");

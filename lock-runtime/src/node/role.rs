@@ -1,6 +1,6 @@
 //! What a server says it is.
 
-use std::sync::Arc;
+use super::trouble::Unfit;
 
 /// A field of what a server answers to `INFO`.
 pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
@@ -14,37 +14,37 @@ pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 /// # Errors
 ///
 /// What it is instead.
-pub(super) fn is_primary(info: &str) -> Result<(), Arc<str>> {
+pub(super) fn is_primary(info: &str) -> Result<(), Unfit> {
     if info_field(info, "redis_mode") == Some("sentinel") {
-        return Err("it is a Sentinel, and not a server that keeps locks".into());
+        return Err(Unfit::Sentinel);
     }
     if info_field(info, "role") != Some("slave") {
         return Ok(());
     }
     let primary = info_field(info, "master_host").zip(info_field(info, "master_port"));
-    let whose = match primary {
-        Some((host, port)) if host.contains(':') => format!(" of [{host}]:{port}"),
-        Some((host, port)) => format!(" of {host}:{port}"),
-        None => String::new(),
-    };
-    Err(format!("it is a replica{whose}: a node has to be a primary").into())
+    let of = primary.map(|(host, port)| at(host, port).into());
+    Err(Unfit::Replica { of })
+}
+
+/// A server, as nodes are named.
+pub(super) fn at(host: &str, port: &str) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
 }
 
 /// A server of a cluster has a part of the keys and sends those who ask for others elsewhere; a server by itself has all.
 ///
 /// # Errors
 ///
-/// It is the one where the other is expected: what to write instead.
-pub(super) fn is_member(info: &str, of_cluster: bool) -> Result<(), Arc<str>> {
+/// It is the one where the other is expected.
+pub(super) fn is_member(info: &str, of_cluster: bool) -> Result<(), Unfit> {
     let mode = info_field(info, "redis_mode").or_else(|| info_field(info, "server_mode"));
     match (mode == Some("cluster"), of_cluster) {
-        (true, false) => {
-            Err("it is a server of a Redis Cluster, which is written redis+cluster://".into())
-        }
-        (false, true) if mode.is_some() => Err(
-            "it is not a server of a Redis Cluster, but one by itself, which is written redis://"
-                .into(),
-        ),
+        (true, false) => Err(Unfit::OfCluster),
+        (false, true) if mode.is_some() => Err(Unfit::ByItself),
         _ => Ok(()),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
                 "it is a Sentinel, and not a server that keeps locks",
             ),
         ] {
-            assert_eq!(is_primary(info).expect_err("no primary").as_ref(), says);
+            assert_eq!(is_primary(info).expect_err("no primary").to_string(), says);
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use redis::{Cmd, Pipeline, Value};
 
 use super::cluster::{Cluster, Travel};
+use super::examine::examine;
+use super::facts::Server;
 use super::link::Link;
 use super::listening::Listening;
 use super::pool::Slot;
@@ -67,6 +69,14 @@ impl Servers {
                 link.ask_standing(target, limit).await
             }
             Self::Cluster(cluster) => cluster.standing(limit).await,
+        }
+    }
+
+    /// What is found out about each server.
+    pub(super) async fn examine(&self, limit: &Limit) -> Result<Vec<Server>, NodeError> {
+        match self {
+            Self::One(slots, target) => Ok(vec![examine(of_key(slots, ""), target, limit).await]),
+            Self::Cluster(cluster) => cluster.examine(limit).await,
         }
     }
 

@@ -63,7 +63,10 @@ pub(crate) struct Sentinels {
 /// Behind the prefix, the key under which servers remember in which life they had a vote.
 pub(super) const MARKER: &str = "lock-runtime:votes";
 
-/// That key.
+/// Behind the prefix, a key that nothing is ever kept under: what servers permit is tried on it.
+pub(super) const PROBE: &str = "lock-runtime:check";
+
+/// The key under which servers remember in which life they had a vote.
 pub(crate) fn marker(prefix: &str) -> String {
     format!("{prefix}{MARKER}")
 }

@@ -7,8 +7,7 @@ use tokio::time::sleep;
 
 use super::Redlock;
 use super::quorum::quorum;
-use super::replies::Replies;
-use crate::node::{Limit, Node, NodeError, Reply, Standing};
+use crate::node::{Node, NodeError, Standing};
 
 /// While somebody else is admitting the nodes, how often that is waited for, and how long each time.
 const ROUNDS: u32 = 10;
@@ -25,7 +24,9 @@ pub(super) async fn found(redlock: &Redlock) -> bool {
     let majority = quorum(redlock.nodes.len());
     let mut new_before = None;
     for _ in 0..ROUNDS {
-        let standings = ask_all(redlock, |node, _, limit| node.standing(limit)).await;
+        let standings = redlock
+            .ask_all(redlock.limit(), |node, _, limit| node.standing(limit))
+            .await;
         let votes = |standing: &&Result<Standing, NodeError>| **standing == Ok(Standing::Votes);
         let voting = standings.iter().filter(votes).count();
         if voting >= majority {
@@ -42,7 +43,7 @@ pub(super) async fn found(redlock: &Redlock) -> bool {
                 let life: &Arc<str> = &lives[position];
                 node.admit(Arc::clone(life), limit)
             };
-            let admitted = ask_all(redlock, admit).await;
+            let admitted = redlock.ask_all(redlock.limit(), admit).await;
             return admitted.iter().filter(|admitted| admitted.is_ok()).count() >= majority;
         }
         new_before = None;
@@ -61,23 +62,4 @@ fn new_life(standing: &Result<Standing, NodeError>) -> Option<Arc<str>> {
         Ok(Standing::Abstains { unknown, .. }) => unknown.clone(),
         Ok(Standing::Votes) | Err(_) => None,
     }
-}
-
-/// The answers of all nodes, in their order.
-async fn ask_all<T>(
-    redlock: &Redlock,
-    question: impl Fn(Arc<dyn Node>, usize, Limit) -> Reply<T>,
-) -> Vec<Result<T, NodeError>> {
-    let limit = redlock.limit();
-    let mut replies = Replies::of(redlock.nodes.len());
-    for (position, node) in redlock.nodes.iter().enumerate() {
-        let reply = question(Arc::clone(node), position, limit.clone());
-        replies.push(position, limit.clone(), reply);
-    }
-    let mut answers = Vec::with_capacity(redlock.nodes.len());
-    while let Some((position, answer)) = replies.next().await {
-        answers.push((position, answer));
-    }
-    answers.sort_unstable_by_key(|(position, _)| *position);
-    answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -28,6 +28,7 @@ use tokio::sync::Semaphore;
 use crate::error::{NodeVote, Vote};
 use crate::executor::Executor;
 use crate::key::LockKey;
+use crate::node::facts::{Found, Server};
 use crate::node::{self, Limit, Node, NodeError, Reply};
 use crate::telemetry::Counters;
 
@@ -235,6 +236,43 @@ impl Redlock {
         }
     }
 
+    /// The answers of all nodes, in their order.
+    async fn ask_all<T>(
+        &self,
+        limit: Limit,
+        question: impl Fn(Arc<dyn Node>, usize, Limit) -> Reply<T>,
+    ) -> Vec<Result<T, NodeError>> {
+        let mut replies = Replies::of(self.nodes.len());
+        for (position, node) in self.nodes.iter().enumerate() {
+            let reply = question(Arc::clone(node), position, limit.clone());
+            replies.push(position, limit.clone(), reply);
+        }
+        let mut answers = Vec::with_capacity(self.nodes.len());
+        while let Some((position, answer)) = replies.next().await {
+            answers.push((position, answer));
+        }
+        answers.sort_unstable_by_key(|(position, _)| *position);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// What there is to know of each node, and of its servers.
+    pub(crate) async fn examine(&self, within: Duration) -> Vec<(Arc<str>, Vec<Server>)> {
+        let limit = Limit::within(within);
+        let answers = self
+            .ask_all(limit, |node, _, limit| node.examine(limit))
+            .await;
+        let nodes = self.nodes.iter().map(|node| Arc::clone(node.name()));
+        let told = nodes.zip(answers).map(|(node, answer)| {
+            let silent = |error: NodeError| Server {
+                name: Arc::clone(&node),
+                found: Found::Trouble(error.into()),
+            };
+            let servers = answer.unwrap_or_else(|error| vec![silent(error)]);
+            (node, servers)
+        });
+        told.collect()
+    }
+
     /// Whether enough nodes for a majority would vote now, and would be asked.
     pub(crate) async fn votes(&self) -> bool {
         !self.census.refuses() && (self.majority_votes().await || founding::found(self).await)
@@ -260,6 +298,16 @@ impl Redlock {
     /// Positions of the nodes in the order in which they decide for a lock, by its key on the nodes.
     fn ranks(&self, wire: &str) -> Vec<usize> {
         order::for_key(wire, self.nodes.iter().map(|node| &**node.name()))
+    }
+
+    /// How many nodes must agree.
+    pub(crate) fn majority(&self) -> usize {
+        quorum(self.nodes.len())
+    }
+
+    /// What fencing tokens are made from.
+    pub(crate) fn wall_clock(&self) -> SystemTime {
+        (self.fences.clock)()
     }
 
     pub(crate) fn node_names(&self) -> Vec<&str> {

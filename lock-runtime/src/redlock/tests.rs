@@ -9,6 +9,7 @@ use super::attempt::{Attempt, Stragglers};
 use super::claim::Claim;
 use super::{Fences, Redlock, Want};
 use crate::executor::Executor;
+use crate::node::facts::Server;
 use crate::node::{
     Acquired, Ask, Extension, Holder, Limit, Listener, Node, NodeError, Owner, Raise, Released,
     Reply, Return, Standing,
@@ -102,6 +103,10 @@ impl Node for Told {
 
     fn standing(self: Arc<Self>, _: Limit) -> Reply<Standing> {
         Box::pin(async { Ok(Standing::Votes) })
+    }
+
+    fn examine(self: Arc<Self>, _: Limit) -> Reply<Vec<Server>> {
+        Box::pin(async { Err("not asked for".into()) })
     }
 
     fn admit(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<()> {

@@ -1,7 +1,7 @@
 //! A node as one client sees it: over a connection that breaks, delays and loses.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use super::clock::Clock;
 use super::network::{Answered, Shared};
 use super::scenario::NODE_TIMEOUT;
 use super::server::{Answer, Question};
+use crate::node::facts::Server;
 use crate::node::{
     Acquired, Ask, Extension, Holder, Limit, Listener, Listening, Node, NodeError, Raise, Released,
     Reply, Return, Standing, Subscriptions,
@@ -297,6 +298,11 @@ impl Node for SimulatedNode {
                 _ => Ok(Standing::Votes),
             }
         })
+    }
+
+    /// No client of the simulation asks.
+    fn examine(self: Arc<Self>, _limit: Limit) -> Reply<Vec<Server>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
     fn admit(self: Arc<Self>, known: Arc<str>, limit: Limit) -> Reply<()> {

@@ -153,7 +153,7 @@ impl Cluster {
             met: &mut Met::default(),
         };
         let opened = open(&target, there, &Arc::default()).await;
-        let opened = opened.map_err(|reason| in_words(&reason))?;
+        let opened = opened.map_err(|trouble| in_words(&trouble.reason))?;
         let limit = Limit::within(target.patience());
         let asked = pin!(timeout(
             target.patience(),

@@ -10,6 +10,8 @@ use futures_util::stream::FuturesUnordered;
 
 use super::topology::Share;
 use super::{Cluster, Map, Member};
+use crate::node::examine::examine;
+use crate::node::facts::Server;
 use crate::node::sibling::{self, SLOTS};
 use crate::node::{Limit, NodeError, Standing};
 
@@ -114,6 +116,16 @@ impl Cluster {
             for_another: wait,
             unknown: lives.map(Arc::from),
         })
+    }
+
+    /// What is found out about each server that may have locks.
+    pub(in crate::node) async fn examine(&self, limit: &Limit) -> Result<Vec<Server>, NodeError> {
+        let map = self.map(limit).await?;
+        let members = map.concerned(self.target.prefix());
+        let examined = members
+            .iter()
+            .map(async |(member, _)| Ok(examine(member.first()?, &member.target, limit).await));
+        join_all(examined).await.into_iter().collect()
     }
 
     /// Gives each server its vote, if all are in the lives that were found.

@@ -1,0 +1,158 @@
+//! What is wrong with one server, how bad that is where it is one of three, and where it is the only one.
+
+use Severity::{Note, Problem, Warning};
+
+use super::*;
+
+#[track_caller]
+fn are_found<const FAULTS: usize>(faults: [(Found, FindingKind, [Severity; 2]); FAULTS]) {
+    for (first, kind, severities) in faults {
+        for (count, severity) in [3, 1].into_iter().zip(severities) {
+            let expected = (severity, kind.clone(), vec!["node-1:6379".to_owned()]);
+            assert_eq!(only(&first_of(count, first.clone())), expected);
+        }
+    }
+}
+
+#[test]
+fn what_it_is_and_how_it_keeps_things() {
+    are_found([
+        (
+            changed_info(|info| info.eviction = "volatile-lru".to_owned()),
+            FindingKind::Eviction {
+                policy: "volatile-lru".into(),
+                maxmemory: Some(100 << 20),
+                evicted: 0,
+            },
+            [Problem, Problem],
+        ),
+        (
+            changed_info(|info| info.used_memory = 90 << 20),
+            FindingKind::MemoryNearlyFull {
+                used: 90 << 20,
+                maxmemory: 100 << 20,
+            },
+            [Warning, Warning],
+        ),
+        (
+            changed_info(|info| info.maxmemory = 0),
+            FindingKind::NoMemoryLimit {},
+            [Note, Note],
+        ),
+        (
+            changed_info(|info| info.aof = false),
+            FindingKind::NoAppendOnlyFile {
+                snapshots: Some(false),
+            },
+            [Warning, Problem],
+        ),
+        (
+            changed(|facts| facts.appendfsync = Ok("no".to_owned())),
+            FindingKind::Fsync {
+                policy: "no".into(),
+            },
+            [Warning, Warning],
+        ),
+        (
+            changed_info(|info| info.disk_errors = vec!["a snapshot"]),
+            FindingKind::DiskError { what: "a snapshot" },
+            [Warning, Warning],
+        ),
+        (
+            changed_info(|info| info.in_cluster = true),
+            FindingKind::InCluster {},
+            [Problem, Problem],
+        ),
+        (
+            changed_info(|info| {
+                info.version = "6.0.20".to_owned();
+                info.like = Some((6, 0));
+            }),
+            FindingKind::OldVersion {
+                version: "6.0.20".into(),
+            },
+            [Problem, Problem],
+        ),
+    ]);
+}
+
+#[test]
+fn how_it_is_reached_and_what_it_permits() {
+    let missing = |rules: &[&str]| {
+        let rules = rules.iter().map(|rule| Missing::Permission((*rule).into()));
+        let rules = rules.collect();
+        changed(|facts| facts.missing = rules)
+    };
+    let reason = || Arc::<str>::from("why");
+    are_found([
+        (
+            changed(|facts| facts.transport = Transport::Plain),
+            FindingKind::PlainText {},
+            [Warning, Warning],
+        ),
+        (
+            missing(&["+pttl", "&shop:*"]),
+            FindingKind::NotPermitted {
+                rules: vec!["+pttl".into(), "&shop:*".into()],
+            },
+            [Warning, Warning],
+        ),
+        (
+            missing(&["~{shop:*"]),
+            FindingKind::NotPermitted {
+                rules: vec!["~{shop:*".into()],
+            },
+            [Warning, Warning],
+        ),
+        (
+            missing(&["~shop:*"]),
+            FindingKind::NotPermitted {
+                rules: vec!["~shop:*".into()],
+            },
+            [Problem, Problem],
+        ),
+        (
+            changed(|facts| facts.missing = vec![Missing::Command("del".into())]),
+            FindingKind::UnknownCommands {
+                commands: vec!["del".into()],
+            },
+            [Problem, Problem],
+        ),
+        (
+            changed(|facts| facts.is_deaf = Some(reason())),
+            FindingKind::Deaf { reason: reason() },
+            [Warning, Warning],
+        ),
+        (
+            changed(|facts| facts.appendfsync = Err(reason())),
+            FindingKind::NotLookedAt {
+                what: "how it writes to disk (CONFIG GET)",
+                rule: "+config|get",
+                reason: reason(),
+            },
+            [Note, Note],
+        ),
+        (
+            changed(|facts| facts.info = Err(reason())),
+            FindingKind::NotLookedAt {
+                what: "version, role, uptime, memory and disk (INFO)",
+                rule: "+info",
+                reason: reason(),
+            },
+            [Warning, Warning],
+        ),
+        (
+            changed(|facts| facts.round_trip = Duration::from_millis(13)),
+            FindingKind::TightTimeout {
+                round_trip: Duration::from_millis(13),
+                node_timeout: Duration::from_millis(50),
+            },
+            [Warning, Warning],
+        ),
+        (
+            Found::Embedded,
+            FindingKind::Embedded {},
+            [Warning, Warning],
+        ),
+    ]);
+}

@@ -1,0 +1,203 @@
+//! What a check has found, for a person and for a program.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::finding::{Finding, Severity};
+
+/// The nodes as a [check](crate::LockManager::check) found them, and what there is to be said of them.
+///
+/// It is shown as text for a person: a table of the nodes, and the findings, worst first, each with what can go wrong and what
+/// to change. The wording may change in any release; programs match on [`FindingKind`](crate::FindingKind).
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub(super) servers: Vec<ServerReport>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) nodes: usize,
+    pub(super) voting: usize,
+    pub(super) needed: usize,
+}
+
+/// A server of a node, as it was found. Most nodes have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerReport {
+    pub(super) node: Arc<str>,
+    pub(super) server: Arc<str>,
+    pub(super) state: ServerState,
+    pub(super) round_trip: Option<Duration>,
+    pub(super) version: Option<Arc<str>>,
+    pub(super) replicas: Option<usize>,
+}
+
+/// What can be expected of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerState {
+    /// It has a vote.
+    Votes,
+    /// It restarted, or is new, and has no vote for so much longer.
+    Abstains(Duration),
+    /// It answers, and takes no writes.
+    RefusesWrites,
+    /// It answers, and must not have a vote: it is a replica, or the server of another node too.
+    Refused,
+    /// It cannot be reached or used.
+    Down,
+}
+
+impl Report {
+    /// Whether no [`Problem`](Severity::Problem) was found: a lock that is held is not granted again by an event that is to
+    /// be expected, whoever asks is answered, and every node has a vote or will have one. What a check cannot see stays unsaid:
+    /// whether all clients are given the same nodes, `max_ttl` and prefix, and whether clocks run at the same speed.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        !self
+            .findings
+            .iter()
+            .any(|finding| finding.severity() == Severity::Problem)
+    }
+
+    /// What there is to be said, worst first.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The servers of all nodes, in the order of the nodes.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerReport] {
+        &self.servers
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let all = self.findings.iter();
+        all.filter(|finding| finding.severity() == severity).count()
+    }
+}
+
+impl ServerReport {
+    /// The node that it belongs to, as errors name it.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Itself: the node's name, where the node has one server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What can be expected of it.
+    #[must_use]
+    pub fn state(&self) -> &ServerState {
+        &self.state
+    }
+
+    /// The median of five `PING`s one after the other, over the connection that locks use. Includes what this process and the
+    /// server need to get to it. `None`: it did not answer, or is a part of this process.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    /// What it is and in which version, as `redis 7.0.15`. `None`: it did not say.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// How many replicas it has. `None`: it did not say.
+    #[must_use]
+    pub fn replicas(&self) -> Option<usize> {
+        self.replicas
+    }
+
+    fn role(&self) -> String {
+        match self.replicas {
+            None => "-".to_owned(),
+            Some(0) => "primary".to_owned(),
+            Some(1) => "primary, 1 replica".to_owned(),
+            Some(replicas) => format!("primary, {replicas} replicas"),
+        }
+    }
+
+    fn cells(&self) -> [String; 5] {
+        let name = if self.node == self.server {
+            self.node.to_string()
+        } else {
+            format!("{} {}", self.node, self.server)
+        };
+        let round_trip = self.round_trip.map(|took| format!("{took:.2?}"));
+        let version = self.version.as_deref().map(str::to_owned);
+        let unknown = || "-".to_owned();
+        [
+            name,
+            self.state.to_string(),
+            round_trip.unwrap_or_else(unknown),
+            version.unwrap_or_else(unknown),
+            self.role(),
+        ]
+    }
+}
+
+impl fmt::Display for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Votes => f.write_str("votes"),
+            Self::Abstains(for_another) => {
+                let seconds = for_another.as_millis().div_ceil(1000);
+                write!(f, "no vote for {seconds} s")
+            }
+            Self::RefusesWrites => f.write_str("takes no writes"),
+            Self::Refused => f.write_str("refused"),
+            Self::Down => f.write_str("down"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HEAD: [&str; 5] = ["node", "state", "round trip", "version", "role"];
+        let mut rows = vec![HEAD.map(str::to_owned)];
+        rows.extend(self.servers.iter().map(ServerReport::cells));
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let widths: [usize; 5] = std::array::from_fn(width);
+        for row in &rows {
+            let cells = row.iter().zip(widths);
+            let line: Vec<_> = cells
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            writeln!(f, "{}", line.join("  ").trim_end())?;
+        }
+        let counts = [Severity::Problem, Severity::Warning, Severity::Note].map(|severity| {
+            let count = self.count(severity);
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} {severity}{plural}")
+        });
+        let Self {
+            nodes,
+            voting,
+            needed,
+            ..
+        } = self;
+        let of_nodes = if *nodes == 1 {
+            "node votes"
+        } else {
+            "nodes vote"
+        };
+        writeln!(
+            f,
+            "\n{voting} of {nodes} {of_nodes}, and {needed} must. {}.",
+            counts.join(", ")
+        )?;
+        for finding in &self.findings {
+            writeln!(f, "\n{finding}")?;
+        }
+        Ok(())
+    }
+}

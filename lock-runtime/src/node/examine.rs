@@ -1,0 +1,331 @@
+//! Asking a server what a check wants to know, over a connection that locks use too: with short commands, each of which leaves
+//! everything as it is.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join;
+use redis::{Cmd, FromRedisValue, Pipeline, Value};
+use std::time::Instant;
+
+use super::facts::{Facts, Found, Info, Missing, Reading, Server, Transport};
+use super::link::{Link, words};
+use super::listening::Subscriptions;
+use super::pool::Slot;
+use super::script::NOTHING;
+use super::target::{PROBE, Place, Target};
+use super::trouble::Trouble;
+use super::wire::Address;
+use super::{Limit, NodeError, sibling};
+
+/// How often it is asked for a sign of life, to see how long that takes.
+const PINGS: usize = 5;
+
+/// A server, as it is found now.
+pub(super) async fn examine(slot: &Slot, target: &Target, limit: &Limit) -> Server {
+    let found = match slot.known(limit).await {
+        Ok(link) => match ask(&link, target, limit).await {
+            Ok(facts) => Found::Facts(Box::new(facts)),
+            Err(error) => Found::Trouble(error.into()),
+        },
+        Err(trouble) => Found::Trouble(trouble),
+    };
+    Server {
+        name: Arc::clone(&target.name),
+        found,
+    }
+}
+
+/// The answer to a command, or what the server has against it.
+type Answer = Result<Value, Arc<str>>;
+
+async fn ask(link: &Link, target: &Target, limit: &Limit) -> Result<Facts, NodeError> {
+    let mut round_trips = [Duration::ZERO; PINGS];
+    let mut ping = Ok(Value::Nil);
+    for round_trip in &mut round_trips {
+        (ping, *round_trip) = ask_one(link, &redis::cmd("PING"), limit).await?;
+    }
+    round_trips.sort_unstable();
+
+    let (info, taken) = ask_one(link, &redis::cmd("INFO"), limit).await?;
+    let info = read::<String>(info).map(|info| Info::read(&info));
+    let mut clock = info.as_ref().ok().and_then(|info| info.time);
+    let mut read_at = (Instant::now(), taken);
+    if clock.is_none() {
+        let (time, taken) = ask_one(link, &redis::cmd("TIME"), limit).await?;
+        let time = read::<(u64, u32)>(time);
+        clock = time.ok().map(|(seconds, micros)| {
+            Duration::from_secs(seconds) + Duration::from_micros(micros.into())
+        });
+        read_at = (Instant::now(), taken);
+    }
+    let clock = clock.map(|said| Reading {
+        at: read_at.0.checked_sub(read_at.1 / 2).unwrap_or(read_at.0),
+        said,
+        uncertain: read_at.1 / 2,
+    });
+
+    let mut settings = redis::pipe();
+    for name in ["appendfsync", "save"] {
+        settings.cmd("CONFIG").arg("GET").arg(name);
+    }
+    let settings = answers(link, &settings, limit).await?;
+    let mut settings = settings.into_iter().map(|answer| {
+        let found = read::<HashMap<String, String>>(answer)?;
+        Ok(found.into_values().next().unwrap_or_default())
+    });
+    let unasked = || Err("it was not asked".into());
+    let appendfsync = settings.next().unwrap_or_else(unasked);
+    let save = settings.next().unwrap_or_else(unasked);
+
+    let mut probing = Probing::new(link, target, limit);
+    probing.note("ping", None, &ping);
+    probing.commands().await?;
+    probing.subscriptions().await?;
+    Ok(Facts {
+        round_trip: round_trips[PINGS / 2],
+        standing: link.ask_standing(target, limit).await?,
+        transport: transport(target),
+        waits_for: target.replicas,
+        info,
+        appendfsync,
+        save,
+        clock,
+        missing: probing.missing,
+        refuses_writes: probing.refuses_writes,
+        is_deaf: probing.is_deaf,
+    })
+}
+
+async fn answers(
+    link: &Link,
+    commands: &Pipeline,
+    limit: &Limit,
+) -> Result<Vec<Answer>, NodeError> {
+    let answers = link.send_each(commands, limit).await?.into_iter();
+    let said = |error| Trouble::from(error).reason;
+    Ok(answers.map(|answer| answer.map_err(said)).collect())
+}
+
+async fn ask_one(
+    link: &Link,
+    command: &Cmd,
+    limit: &Limit,
+) -> Result<(Answer, Duration), NodeError> {
+    let mut alone = Pipeline::new();
+    alone.add_command(command.clone());
+    let asked = Instant::now();
+    let answer = answers(link, &alone, limit).await?.pop();
+    let answer = answer.unwrap_or_else(|| Err("no answer".into()));
+    Ok((answer, asked.elapsed()))
+}
+
+fn read<T: FromRedisValue>(answer: Answer) -> Result<T, Arc<str>> {
+    redis::from_redis_value(answer?).map_err(|_| "an answer that Redis does not give".into())
+}
+
+fn transport(target: &Target) -> Transport {
+    if target.tls.is_some() {
+        return Transport::Tls;
+    }
+    let is_local = |address: &Address| match address {
+        Address::Unix(_) => true,
+        Address::Tcp(host, _) => {
+            let address = host.parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        }
+    };
+    let local = match &target.place {
+        Place::Server(address) => is_local(address),
+        // Its servers are where they are.
+        Place::Sentinels(sentinels) => sentinels.hosts.iter().all(is_local),
+        Place::Cluster(hosts) => hosts.iter().all(is_local),
+    };
+    if local {
+        Transport::Local
+    } else {
+        Transport::Plain
+    }
+}
+
+/// What the server has against what locks need. It has its say before a command is carried out, so these change nothing: their
+/// keys are never written, and nobody listens to their channels.
+struct Probing<'a> {
+    link: &'a Link,
+    target: &'a Target,
+    limit: &'a Limit,
+    missing: Vec<Missing>,
+    refuses_writes: Option<Arc<str>>,
+    is_deaf: Option<Arc<str>>,
+}
+
+impl<'a> Probing<'a> {
+    fn new(link: &'a Link, target: &'a Target, limit: &'a Limit) -> Self {
+        Self {
+            link,
+            target,
+            limit,
+            missing: Vec::new(),
+            refuses_writes: None,
+            is_deaf: link.hears.as_ref().err().map(Arc::clone),
+        }
+    }
+
+    async fn commands(&mut self) -> Result<(), NodeError> {
+        let lock = self.target.probe();
+        let fence = sibling::fence(&lock);
+        let channels = self.target.channels();
+        let mut commands = redis::pipe();
+        let mut asked = Vec::new();
+        let mut ask = |command: &'static str, on: Option<(char, &str)>, arguments: &[&str]| {
+            let mut words = command.split('|').map(str::to_uppercase);
+            let first = commands.cmd(&words.next().unwrap_or_default());
+            for argument in words {
+                first.arg(argument);
+            }
+            first.arg(arguments);
+            asked.push((
+                command,
+                on.map(|(sign, name)| self.target.pattern(sign, name)),
+            ));
+        };
+        for key in [&*lock, &*fence] {
+            let on = Some(('~', key));
+            ask("get", on, &[key]);
+            // There is no such key, so nothing is set.
+            ask("set", on, &[key, "", "XX", "PX", "1"]);
+        }
+        let on = Some(('~', &*lock));
+        ask("del", on, &[&lock]);
+        ask("pttl", on, &[&lock]);
+        ask("pexpire", on, &[&lock, "1"]);
+        ask("eval", on, &[NOTHING.source, "1", &lock]);
+        ask("evalsha", on, &[NOTHING.hash(), "1", &lock]);
+        ask("script|load", None, &[NOTHING.source]);
+        for channel in &channels {
+            ask("publish", Some(('&', channel)), &[channel, ""]);
+        }
+        if self.target.replicas > 0 {
+            ask("wait", None, &["0", "1"]);
+        }
+        let answers = answers(self.link, &commands, self.limit).await?;
+        for ((command, pattern), answer) in asked.into_iter().zip(answers) {
+            let is_missing = self.note(command, pattern, &answer);
+            if let Err(reason) = answer
+                && command == "set"
+                && !is_missing
+            {
+                self.refuses_writes.get_or_insert(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to listen where that is possible, and ends it at once.
+    async fn subscriptions(&mut self) -> Result<(), NodeError> {
+        if self.is_deaf.is_some() {
+            return Ok(());
+        }
+        for channel in self.target.channels() {
+            let pattern = self.target.pattern('&', &channel);
+            let names = [Arc::from(channel)];
+            // Both are sent before either is answered: what was begun is ended also where the answer does not come in time.
+            let both = join(self.link.subscribe(&names), self.link.unsubscribe(&names));
+            let both = pin!(async { Ok(both.await) });
+            let (began, ended) = self.link.answered(both, self.limit).await?;
+            for (command, answer) in [("subscribe", began), ("unsubscribe", ended)] {
+                let answer = answer.map(|()| Value::Nil).map_err(|error| words(&error));
+                self.note(command, Some(pattern.clone()), &answer);
+                if let Err(reason) = answer {
+                    self.is_deaf.get_or_insert(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a command lacks, or the names that it is about. Whether it lacks anything.
+    fn note(&mut self, command: &str, pattern: Option<String>, answer: &Answer) -> bool {
+        let Some(missing) = answer
+            .as_ref()
+            .err()
+            .and_then(|reason| missing(reason, command, pattern))
+        else {
+            return false;
+        };
+        if !self.missing.contains(&missing) {
+            self.missing.push(missing);
+        }
+        true
+    }
+}
+
+/// What a server misses that refuses a command in these words.
+fn missing(reason: &str, command: &str, pattern: Option<String>) -> Option<Missing> {
+    if reason.starts_with("ERR unknown command") || reason.starts_with("ERR unknown subcommand") {
+        return Some(Missing::Command(command.into()));
+    }
+    let refused = reason.strip_prefix("NOPERM")?;
+    let names_command = refused.contains("command");
+    let permission = pattern.filter(|_| !names_command);
+    Some(Missing::Permission(
+        permission.unwrap_or_else(|| ["+", command].concat()).into(),
+    ))
+}
+
+impl Target {
+    /// A key that nothing is ever kept under.
+    fn probe(&self) -> String {
+        [self.prefix(), PROBE].concat()
+    }
+
+    /// As a rule of the server permits this name and all that are like it.
+    fn pattern(&self, sign: char, name: &str) -> String {
+        let prefix = self.prefix();
+        let tag = if name.starts_with(prefix) { "" } else { "{" };
+        format!("{sign}{tag}{prefix}*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the words of Redis 6.2, 7.0 and 7.4.
+    #[test]
+    fn what_is_missing_is_named_as_a_rule_names_it() {
+        let permission = |rule: &str| Some(Missing::Permission(rule.into()));
+        for (reason, expected) in [
+            (
+                "NOPERM this user has no permissions to run the 'set' command or its subcommand",
+                permission("+set"),
+            ),
+            (
+                "NOPERM User locks has no permissions to run the 'set' command",
+                permission("+set"),
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                permission("~shop:*"),
+            ),
+            (
+                "NOPERM No permissions to access a key",
+                permission("~shop:*"),
+            ),
+            (
+                "ERR unknown command 'SET'",
+                Some(Missing::Command("set".into())),
+            ),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                None,
+            ),
+        ] {
+            let found = missing(reason, "set", Some("~shop:*".to_owned()));
+            assert_eq!(found, expected, "{reason}");
+        }
+    }
+}

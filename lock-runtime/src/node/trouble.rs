@@ -1,0 +1,117 @@
+//! Why there is no connection to a server that could be used.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::NodeError;
+use super::wire::Address;
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// In words for an operator. Never holds a password.
+    pub(crate) reason: Arc<str>,
+    /// It could be used, and is refused.
+    pub(crate) unfit: Option<Unfit>,
+}
+
+/// Why a server that answers must not have a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    Replica {
+        /// Its primary, where it says.
+        of: Option<Box<str>>,
+    },
+    Sentinel,
+    /// It has some of the keys.
+    OfCluster,
+    /// It is given as a server of a cluster.
+    ByItself,
+    /// Another node of the manager has it.
+    SameServer {
+        node: Arc<str>,
+    },
+}
+
+impl Trouble {
+    /// With the server that sentinels named. That they name a replica passes, so it is nothing to be mended.
+    pub(super) fn of_primary(self, address: &Address) -> Self {
+        let Self { reason, unfit } = self;
+        Self {
+            reason: format!("its primary {address}: {reason}").into(),
+            unfit: unfit.filter(|unfit| !matches!(unfit, Unfit::Replica { .. })),
+        }
+    }
+}
+
+impl From<Unfit> for Trouble {
+    fn from(unfit: Unfit) -> Self {
+        Self {
+            reason: unfit.to_string().into(),
+            unfit: Some(unfit),
+        }
+    }
+}
+
+impl From<Arc<str>> for Trouble {
+    fn from(reason: Arc<str>) -> Self {
+        Self {
+            reason,
+            unfit: None,
+        }
+    }
+}
+
+impl From<NodeError> for Trouble {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Failed(reason) => reason.into(),
+            NodeError::Abstains(left) => format!("it has no vote for another {left:.0?}").into(),
+        }
+    }
+}
+
+impl From<&str> for Trouble {
+    fn from(reason: &str) -> Self {
+        Arc::<str>::from(reason).into()
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        Arc::<str>::from(reason).into()
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replica { of: Some(primary) } => {
+                write!(
+                    f,
+                    "it is a replica of {primary}: a node has to be a primary"
+                )
+            }
+            Self::Replica { of: None } => {
+                f.write_str("it is a replica: a node has to be a primary")
+            }
+            Self::Sentinel => f.write_str("it is a Sentinel, and not a server that keeps locks"),
+            Self::OfCluster => f.write_str(
+                "it is a server of a Redis Cluster, which is written redis+cluster://",
+            ),
+            Self::ByItself => f.write_str(
+                "it is not a server of a Redis Cluster, but one by itself, which is written redis://",
+            ),
+            Self::SameServer { node } => write!(
+                f,
+                "it is the server of node {node} too: its vote would count twice"
+            ),
+        }
+    }
+}
