@@ -360,4 +360,4 @@ fn whole_millis(duration: Duration) -> u64 {
 const UNEXPECTED: &str = "an answer that Redis does not give";
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

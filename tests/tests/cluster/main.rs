@@ -3,6 +3,7 @@
 mod everyday;
 mod failover;
 mod heavy;
+mod quorum;
 mod reshard;
 mod seeds;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::topology::Redirect;
-use super::{Cluster, Member};
+use super::{Cluster, Known, Member};
 use crate::backoff::Backoff;
 use crate::node::link::Link;
 use crate::node::route::{Via, of_key};
@@ -56,19 +56,54 @@ impl<'a> Travel<'a> {
     }
 
     pub(in crate::node) async fn trusted(&mut self, limit: &Limit) -> Result<Via, NodeError> {
-        let (member, errand) = self.next(limit).await?;
-        let slot = of_key(&member.slots, self.key);
-        let link = slot.trusted(limit).await;
-        let link = link.map_err(|error| self.unreachable(&member, error))?;
-        Ok(Self::via(&member, errand, self.key, link))
+        loop {
+            let (member, errand) = self.next(limit).await?;
+            match of_key(&member.slots, self.key).trusted(limit).await {
+                Ok(link) => return Ok(Self::via(&member, errand, self.key, link)),
+                Err(error) => self.replaced(&member, error, limit).await?,
+            }
+        }
     }
 
     pub(in crate::node) async fn any(&mut self, limit: &Limit) -> Result<Via, NodeError> {
-        let (member, errand) = self.next(limit).await?;
-        let slot = of_key(&member.slots, self.key);
-        let link = slot.any(limit).await;
-        let link = link.map_err(|error| self.unreachable(&member, error))?;
-        Ok(Self::via(&member, errand, self.key, link))
+        loop {
+            let (member, errand) = self.next(limit).await?;
+            match of_key(&member.slots, self.key).any(limit).await {
+                Ok(link) => return Ok(Self::via(&member, errand, self.key, link)),
+                Err(error) => self.replaced(&member, error, limit).await?,
+            }
+        }
+    }
+
+    /// A server cannot be asked: waits until another one has its slot.
+    ///
+    /// # Errors
+    ///
+    /// None has in time. Why it cannot be asked, for whoever knows the cluster by other addresses.
+    async fn replaced(
+        &self,
+        member: &Arc<Member>,
+        error: NodeError,
+        limit: &Limit,
+    ) -> Result<(), NodeError> {
+        let mut known = self.cluster.known.subscribe();
+        self.cluster.trouble.notify_one();
+        let is_another = |known: &Known| {
+            let owner = known.map.as_ref().and_then(|map| map.owner(self.slot));
+            owner.is_some_and(|owner| !Arc::ptr_eq(owner, member))
+        };
+        match (
+            timeout_at(limit.at(), known.wait_for(is_another)).await,
+            error,
+        ) {
+            (Ok(Ok(_)), _) => Ok(()),
+            (_, NodeError::Failed(reason)) => {
+                let address = &member.address;
+                let reason = format!("{address}, as the cluster announces it: {reason}");
+                Err(NodeError::Failed(reason.into()))
+            }
+            (_, abstains @ NodeError::Abstains(_)) => Err(abstains),
+        }
     }
 
     fn via(member: &Member, errand: Errand, key: &str, link: Arc<Link>) -> Via {
@@ -97,19 +132,6 @@ impl<'a> Travel<'a> {
         self.cluster.trouble.notify_one();
         let reason = format!("no server of the cluster has slot {}", self.slot);
         Err(NodeError::Failed(reason.into()))
-    }
-
-    /// Why a server cannot be asked, for whoever knows the cluster by other addresses.
-    fn unreachable(&self, member: &Member, error: NodeError) -> NodeError {
-        self.cluster.trouble.notify_one();
-        match error {
-            NodeError::Failed(reason) => {
-                let address = &member.address;
-                let reason = format!("{address}, as the cluster announces it: {reason}");
-                NodeError::Failed(reason.into())
-            }
-            NodeError::Abstains(left) => NodeError::Abstains(left),
-        }
     }
 
     /// Takes the server at its word, if it has sent the request on.

@@ -34,29 +34,34 @@ fn milliseconds_are_rounded_up_and_never_none() {
     assert_eq!(whole_millis(Duration::MAX), u64::MAX);
 }
 
-/// As much of a server as these tests need.
+/// As much of a server as these tests need, and those of a cluster.
 #[derive(Clone, Default)]
-struct Server(Arc<Mutex<State>>);
+pub(in crate::node) struct Server(Arc<Mutex<State>>);
+
+/// What a server says to a command before it does what it would do.
+pub(in crate::node) type Script = dyn FnMut(&[String]) -> Option<String> + Send;
 
 #[derive(Default)]
-struct State {
+pub(in crate::node) struct State {
+    pub(in crate::node) script: Option<Box<Script>>,
     /// Commands that are not known, or not answered.
     unknown: Vec<&'static str>,
     silent: Vec<&'static str>,
     /// What is answered to releases.
-    released: VecDeque<i64>,
+    pub(in crate::node) released: VecDeque<i64>,
     /// Commands as they came.
-    seen: Vec<String>,
+    pub(in crate::node) seen: Vec<String>,
     subscribed: BTreeSet<String>,
     connection: Option<TcpStream>,
 }
 
 impl Server {
-    fn knows<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    pub(in crate::node) fn knows<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.0.lock().expect("no panic"))
     }
 
-    fn node(&self, login: RedisConnectionInfo) -> Arc<RedisNode> {
+    /// Where it listens from now on.
+    pub(in crate::node) fn address(&self) -> Address {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let server = self.clone();
@@ -65,23 +70,11 @@ impl Server {
                 server.serve(stream);
             }
         });
-        let target = Target {
-            name: "fake".into(),
-            place: Place::Server(Address::Tcp("127.0.0.1".into(), port)),
-            login,
-            tls: None,
-            node_timeout: Duration::from_secs(5),
-            replicas: 0,
-            max_ttl: None,
-            marker: marker("shop:"),
-            seat: Seat::new(&Arc::default(), &"fake".into()),
-            member: None,
-        };
-        let (node, work) = RedisNode::new(target, 1);
-        for work in work {
-            tokio::spawn(work);
-        }
-        Arc::new(node)
+        Address::Tcp("127.0.0.1".into(), port)
+    }
+
+    fn node(&self, login: RedisConnectionInfo) -> Arc<RedisNode> {
+        node(Place::Server(self.address()), login)
     }
 
     /// One connection at a time, until either side ends it.
@@ -98,7 +91,7 @@ impl Server {
     }
 
     /// What a client that is gone is told is lost.
-    fn say(&self, said: &str) {
+    pub(in crate::node) fn say(&self, said: &str) {
         self.knows(|state| {
             if let Some(stream) = &mut state.connection {
                 let _ = stream.write_all(said.as_bytes());
@@ -110,6 +103,10 @@ impl Server {
         let name = command[0].as_str();
         self.knows(|state| {
             state.seen.push(command.join(" "));
+            let said = state.script.as_mut().and_then(|script| script(command));
+            if let Some(said) = said {
+                return said;
+            }
             if state.silent.contains(&name) {
                 return String::new();
             }
@@ -157,7 +154,7 @@ impl Server {
         });
     }
 
-    async fn eventually(&self, what: &str, is: impl Fn(&mut State) -> bool) {
+    pub(in crate::node) async fn eventually(&self, what: &str, is: impl Fn(&mut State) -> bool) {
         let waiting = async {
             while !self.knows(&is) {
                 sleep(Duration::from_millis(1)).await;
@@ -166,12 +163,33 @@ impl Server {
         timeout(Duration::from_secs(20), waiting).await.expect(what);
     }
 
-    fn has_seen(&self, command: &str) -> bool {
+    pub(in crate::node) fn has_seen(&self, command: &str) -> bool {
         self.knows(|state| state.seen.iter().any(|seen| seen.starts_with(command)))
     }
 }
 
-fn bulk(text: &str) -> String {
+/// A node at a place, that is connected in the background.
+pub(in crate::node) fn node(place: Place, login: RedisConnectionInfo) -> Arc<RedisNode> {
+    let target = Target {
+        name: "fake".into(),
+        place,
+        login,
+        tls: None,
+        node_timeout: Duration::from_secs(5),
+        replicas: 0,
+        max_ttl: None,
+        marker: marker("shop:"),
+        seat: Seat::new(&Arc::default(), &"fake".into()),
+        member: None,
+    };
+    let (node, work) = RedisNode::new(target, 1);
+    for work in work {
+        tokio::spawn(work);
+    }
+    Arc::new(node)
+}
+
+pub(in crate::node) fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
