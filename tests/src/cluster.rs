@@ -143,7 +143,7 @@ impl Cluster {
     pub fn url(&self) -> String {
         let names: Vec<_> = self.servers.iter().map(RedisServer::name).collect();
         let all = self.servers[0].url_through(&names.join(","));
-        all.replacen("redis://", "redis+cluster://", 1)
+        all.replacen("://", "+cluster://", 1)
     }
 
     /// A builder that has this cluster for its only node, and is patient with it.

@@ -16,7 +16,7 @@ use super::link::{Link, words};
 use super::listening::Subscriptions;
 use super::pool::Slot;
 use super::script::NOTHING;
-use super::target::{PROBE, Place, Target};
+use super::target::{Place, Target};
 use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError, sibling};
@@ -211,12 +211,19 @@ impl<'a> Probing<'a> {
         if self.target.replicas > 0 {
             ask("wait", None, &["0", "1"]);
         }
+        if self.target.member.is_some() {
+            ask("cluster|info", None, &[]);
+            // It is about the next command over the connection, which must not be anybody else's.
+            ask("asking", None, &[]);
+            ask("ping", None, &[]);
+        }
         let answers = answers(self.link, &commands, self.limit).await?;
         for ((command, pattern), answer) in asked.into_iter().zip(answers) {
             let is_missing = self.note(command, pattern, &answer);
             if let Err(reason) = answer
                 && command == "set"
                 && !is_missing
+                && !is_sent_elsewhere(&reason)
             {
                 self.refuses_writes.get_or_insert(reason);
             }
@@ -263,6 +270,13 @@ impl<'a> Probing<'a> {
     }
 }
 
+/// Its slots have changed since it was asked which it has.
+fn is_sent_elsewhere(reason: &str) -> bool {
+    ["MOVED ", "ASK ", "TRYAGAIN "]
+        .iter()
+        .any(|word| reason.starts_with(word))
+}
+
 /// What a server misses that refuses a command in these words.
 fn missing(reason: &str, command: &str, pattern: Option<String>) -> Option<Missing> {
     if reason.starts_with("ERR unknown command") || reason.starts_with("ERR unknown subcommand") {
@@ -277,11 +291,6 @@ fn missing(reason: &str, command: &str, pattern: Option<String>) -> Option<Missi
 }
 
 impl Target {
-    /// A key that nothing is ever kept under.
-    fn probe(&self) -> String {
-        [self.prefix(), PROBE].concat()
-    }
-
     /// As a rule of the server permits this name and all that are like it.
     fn pattern(&self, sign: char, name: &str) -> String {
         let prefix = self.prefix();

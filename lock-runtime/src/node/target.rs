@@ -38,8 +38,8 @@ pub(crate) struct Target {
 pub(crate) struct Membership {
     /// Told when a connection to it is lost, or cannot be made: others of the cluster may know more.
     pub(super) trouble: Arc<Notify>,
-    /// It is only asked what it knows of the others.
-    pub(super) is_witness: bool,
+    /// One of its slots. `None`: it is only asked what it knows of the others.
+    pub(super) slot: Option<u16>,
 }
 
 /// Where the server is to be found.
@@ -71,13 +71,16 @@ pub(crate) fn marker(prefix: &str) -> String {
     format!("{prefix}{MARKER}")
 }
 
-/// That key for the servers of a cluster, each of which has other slots: one that is in this slot, or in that of all keys with
-/// the prefix.
+/// That key for a server of a cluster, each of which has other slots.
 pub(super) fn marker_in_slot(prefix: &str, slot: u16) -> String {
-    let marker = marker(prefix);
-    match sibling::tag(&marker) {
-        Some(_) => marker,
-        None => sibling::numbered(&format!("{marker}:"), slot),
+    in_slot(marker(prefix), slot)
+}
+
+/// A name with a number that makes it a key of this slot. Where it has a tag it is in the slot of all keys with its prefix.
+fn in_slot(name: String, slot: u16) -> String {
+    match sibling::tag(&name) {
+        Some(_) => name,
+        None => sibling::numbered(&format!("{name}:"), slot),
     }
 }
 
@@ -112,7 +115,17 @@ impl Target {
 
     /// Whether it is asked for locks.
     pub(super) fn has_to_vote(&self) -> bool {
-        self.member.as_ref().is_none_or(|member| !member.is_witness)
+        let has_slots = |member: &Membership| member.slot.is_some();
+        self.member.as_ref().is_none_or(has_slots)
+    }
+
+    /// A key that nothing is ever kept under, where the server has it.
+    pub(super) fn probe(&self) -> String {
+        let probe = [self.prefix(), PROBE].concat();
+        match self.member.as_ref().and_then(|member| member.slot) {
+            Some(slot) => in_slot(probe, slot),
+            None => probe,
+        }
     }
 
     /// What stands before every key.

@@ -1,8 +1,9 @@
 //! What works on a server by itself works on a cluster, for the same number of commands.
 
 use super::TTL;
-use lock_runtime::{ConfigError, LockError, LockManager};
-use lock_tests::{Cluster, DEADLINE, RedisServer, eventually, eventually_async, ready};
+use lock_runtime::{ConfigError, LockError, LockManager, ServerState};
+use lock_tests::server::Options;
+use lock_tests::{Authority, Cluster, DEADLINE, RedisServer, eventually, eventually_async, ready};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -242,6 +243,58 @@ async fn nothing_is_left_of_a_manager() {
     }
     cluster.assert_nobody_listens().await;
     cluster.assert_no_keys("*").await;
+}
+
+/// All of its servers are behind TLS, those too that are only heard of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_may_be_behind_tls() {
+    let authority = Authority::default();
+    let options = Cluster::options().primaries(2).without_slots(1);
+    let options = options.server(|server| server.behind_tls(&authority.certificate()));
+    let cluster = options.start().await;
+    assert!(cluster.url().starts_with("rediss+cluster://"));
+    let (locks, rival) = (cluster.manager().await, cluster.manager().await);
+    let keys = cluster.key_on_each("k");
+    let lease = locks.lock_all(&keys).ttl(TTL).fenced(true).acquire().await;
+    let lease = lease.expect("free");
+    let (from, to) = (cluster.owner_of(&keys[0]), &cluster.servers()[2]);
+    let waiting = tokio::spawn(rival.lock(&*keys[0]).ttl(TTL).wait(TTL).acquire());
+    eventually(DEADLINE, "it listens", || cluster.listened_to() == 1).await;
+    cluster
+        .reshard(cluster.slot(&keys[0]), from, to, async |_| {})
+        .await;
+    lease.extend().await.expect("held");
+    lease.release().await.expect("held");
+    let next = waiting.await.expect("no panic").expect("released");
+    next.release().await.expect("held");
+    cluster.assert_no_keys("k?").await;
+}
+
+/// Each of its servers is looked at, and asked for what it has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_reports_every_server_of_a_cluster() {
+    let options = Cluster::options().server(Options::everything_permitted);
+    let cluster = options.start().await;
+    for prefix in ["", "shop:", "{shop}:"] {
+        let locks = cluster.builder().prefix(prefix).build();
+        let locks = locks.expect("a good configuration");
+        ready(&locks).await;
+        let report = locks.check().await;
+        let servers = if prefix.starts_with('{') { 1 } else { 3 };
+        assert_eq!(report.servers().len(), servers, "{report}");
+        for server in report.servers() {
+            assert_eq!(*server.state(), ServerState::Votes, "{report}");
+        }
+        for finding in report.findings() {
+            let kind = format!("{:?}", finding.kind());
+            assert!(
+                !kind.contains("Missing") && !kind.contains("Writes"),
+                "{report}"
+            );
+        }
+        // Whoever checks leaves nothing.
+        cluster.assert_no_keys("*").await;
+    }
 }
 
 /// Each kind of node says what to write for the other.

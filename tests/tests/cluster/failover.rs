@@ -1,8 +1,8 @@
 //! A primary dies, or falls silent, and one of its replicas takes its place: locks live on, and those who wait get them.
 
 use super::TTL;
-use lock_runtime::{LockError, LockManager};
-use lock_tests::{Cluster, DEADLINE, Disk, RedisServer, eventually, eventually_async};
+use lock_runtime::{LockError, LockManager, NodeSpec};
+use lock_tests::{Cluster, DEADLINE, Disk, RedisServer, eventually, eventually_async, ready};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -114,6 +114,51 @@ async fn who_waits_gets_the_lock_from_the_new_server() {
     let lease = lease.expect("no panic").expect("released");
     lease.release().await.expect("held");
     cluster.assert_nobody_listens().await;
+    cluster.assert_no_keys("k").await;
+}
+
+/// A lock that no replica has is none, and is given back; and what is granted is on the replica when the primary dies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_replicas_whatever_was_granted_is_on_the_promoted_replica() {
+    let cluster = replicated().await;
+    let node = || NodeSpec::from(cluster.url()).replicas(1);
+    let builder = || {
+        LockManager::builder()
+            .node(node())
+            .node_timeout(SILENCE * 3)
+    };
+    let (locks, rival) = (
+        builder().build().expect("a good configuration"),
+        builder().build().expect("a good configuration"),
+    );
+    ready(&locks).await;
+    let slot = cluster.slot("k");
+    let old = cluster.owner(slot);
+    let all = cluster.servers()[3..].iter();
+    let replicas: Vec<_> = all.filter(|server| !server.owns(slot)).collect();
+    for server in &replicas {
+        server.pause();
+    }
+    let refused = locks.lock("k").ttl(TTL).acquire().await;
+    let error = refused.expect_err("its replica does not have it");
+    assert!(error.is_outage(), "{error}");
+    assert!(error.to_string().contains("replica"), "{error}");
+    for server in &replicas {
+        server.resume();
+    }
+    cluster.settled().await;
+
+    let lease = locks.lock("k").ttl(TTL).wait(LONG).acquire().await;
+    let lease = lease.expect("its replica has it");
+    old.kill();
+    cluster.failed_over(slot, old).await;
+    let new = cluster.owner(slot);
+    assert!(new.exists("k"), "it was granted");
+    let busy = rival.lock("k").ttl(TTL).acquire().await;
+    let error = busy.expect_err("it is held");
+    // There is no replica any more, and so no new lock; but nobody has taken it.
+    assert!(error.is_busy(), "{error}");
+    lease.release().await.expect("held");
     cluster.assert_no_keys("k").await;
 }
 

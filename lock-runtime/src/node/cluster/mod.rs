@@ -152,14 +152,14 @@ impl Cluster {
         }
     }
 
-    fn target_at(&self, address: &Address, marker: String, is_witness: bool) -> Target {
+    fn target_at(&self, address: &Address, marker: String, slot: Option<u16>) -> Target {
         Target {
             name: format!("{address} of cluster {}", self.target.name).into(),
             place: Place::Server(address.clone()),
             marker,
             member: Some(Membership {
                 trouble: Arc::clone(&self.trouble),
-                is_witness,
+                slot,
             }),
             ..self.target.clone()
         }
@@ -178,7 +178,7 @@ impl Cluster {
             Some(_) => marker_in_slot(self.target.prefix(), slot),
             None => self.target.marker.clone(),
         };
-        let target = Arc::new(self.target_at(address, marker, false));
+        let target = Arc::new(self.target_at(address, marker, Some(slot)));
         let mut slots = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
             let (slot, work) = Slot::of(Arc::clone(&target), None);

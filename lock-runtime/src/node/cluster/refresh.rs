@@ -145,7 +145,7 @@ impl Cluster {
     }
 
     async fn ask_stranger(&self, address: &Address) -> Result<Said, Arc<str>> {
-        let target = self.target_at(address, self.target.marker.clone(), true);
+        let target = self.target_at(address, self.target.marker.clone(), None);
         let in_words = |reason: &str| Arc::from(format!("{address}: {reason}"));
         let there = There {
             address,
