@@ -148,3 +148,33 @@ impl Target {
             .max(Duration::from_millis(500))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_in_the_slot_that_it_is_for_and_no_lock_has_its_name() {
+        for prefix in ["", "shop:", "a{b", "a}b", "{}x", "}{"] {
+            for slot in [0, 1, 5460, 16_383] {
+                let marker = marker_in_slot(prefix, slot);
+                assert_eq!(sibling::slot(&marker), slot, "{marker}");
+                let key = marker.strip_prefix(prefix).expect("the prefix is first");
+                assert!(is_marker(key), "{key}");
+            }
+        }
+        // All keys with this prefix are in one slot.
+        assert_eq!(marker_in_slot("{shop}:", 7), "{shop}:lock-runtime:votes");
+        assert!(is_marker(MARKER));
+        for lock in [
+            "",
+            "order:1",
+            "lock-runtime:vote",
+            "lock-runtime:votes7",
+            "lock-runtime:votes:x",
+            "lock-runtime:votes:7:fence",
+        ] {
+            assert!(!is_marker(lock), "{lock}");
+        }
+    }
+}

@@ -23,15 +23,25 @@
 //!
 //! # Where a lock is
 //!
-//! The keys of a lock and its channel are in one slot ([`sibling`](super::sibling)). Releases are published to the
-//! whole cluster, which works on every version, reaches a listener wherever he listens while slots move, and needs no
-//! channel to be in the slot of its lock. He listens on the owner of the lock's slot, as only those who listen there are
-//! counted; when the slot has moved he is told, and listens anew.
+//! The keys of a lock are in one slot ([`sibling`](super::sibling)). Who waits for it listens on the owner of that slot, as
+//! only those who listen there are counted by whoever releases it; when the slot has moved he is told, and listens anew.
+//!
+//! Releases are published with `PUBLISH`, to the whole cluster, and not with `SPUBLISH`: that works on every version, reaches
+//! listeners wherever they are while a slot moves, and needs no channel to be in the slot of its lock, which those of keys with
+//! odd braces are not. It costs a message to each other server: measured on Redis 7.0, a release takes its server 2.5 µs of processor time
+//! instead of 1.4 and each other server 1.3 µs in a cluster of three, and 6.8 µs instead of 1.7 in one of twelve.
+//!
+//! While a slot moves, servers answer nothing about keys that are not all in one place (`TRYAGAIN`). A lock that is held with a
+//! fencing token is renewed without it then, so it lives on. One that is free cannot be taken with a token until the move of its slot is
+//! over, without one it can.
 //!
 //! # When it votes
 //!
 //! Each server votes for its own keys: where one is down, its keys have no vote of this node, and all others do. Asked as a
 //! whole, the cluster answers a ping when servers with more than half of the slots would vote.
+//!
+//! Each remembers that it votes under a key in a slot of its own. If that slot moves, it may forget, and have to wait after its
+//! next connection, as a server does that remembers another life.
 
 mod refresh;
 mod standing;
