@@ -67,8 +67,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// No lease is asked for with a longer TTL; and a node that has restarted, perhaps without its last writes, has no vote
-    /// for as long. From 10 ms to 24 h; default 60 s. All clients of a lock must be given the same.
+    /// No lease is asked for with a longer TTL; and a node that has restarted or was promoted, perhaps without its last writes,
+    /// has no vote for as long. From 10 ms to 24 h; default 60 s. All clients of a lock must be given the same.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self

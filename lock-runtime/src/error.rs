@@ -22,8 +22,8 @@ pub enum Vote {
     NotOurs,
     /// It did not answer in a usable way, and why.
     Failed(Arc<str>),
-    /// It restarted not long ago, and has no vote for so much longer: until no lease can be left that it may have
-    /// forgotten.
+    /// It restarted or was promoted not long ago, and has no vote for so much longer: until no lease can be left that it
+    /// may have forgotten.
     Abstains(Duration),
 }
 
@@ -44,7 +44,7 @@ pub struct NodeVote {
 }
 
 impl NodeVote {
-    /// The node, as `host:port`, the path of its socket, or `memory`.
+    /// The node, as `host:port`, the path of its socket, `sentinel:port/group`, or `memory`.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
@@ -69,7 +69,7 @@ impl fmt::Display for NodeVote {
             Vote::Abstains(left) => {
                 return write!(
                     f,
-                    "started less than max_ttl ago, and has no vote for another {left:.1?}"
+                    "started or was promoted less than max_ttl ago, and has no vote for another {left:.1?}"
                 );
             }
         })

@@ -179,6 +179,11 @@ impl Link {
         self.demoted.notified().await;
     }
 
+    /// Whether what is written has to be on replicas too.
+    pub(super) fn asks_replicas(&self) -> bool {
+        self.barrier.is_some()
+    }
+
     /// Waits until as many replicas as are asked for have what was written before.
     ///
     /// # Errors
@@ -205,7 +210,7 @@ impl Link {
     }
 
     /// Asks the server what its replicas have, for all who want to know. Never returns.
-    pub(super) async fn ask_replicas(&self, target: &Target) {
+    pub(super) async fn keep_asking_replicas(&self, target: &Target) {
         let Some(barrier) = &self.barrier else {
             return std::future::pending().await;
         };

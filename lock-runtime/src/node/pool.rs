@@ -302,7 +302,7 @@ async fn serve(
     let unfit = pin!(async { select(demoted, moved).await.factor_first().0 });
     // Ends when nobody is left who could use the connection.
     let remind = pin!(link.remind(target));
-    let ask_replicas = pin!(link.ask_replicas(target));
+    let ask_replicas = pin!(link.keep_asking_replicas(target));
     let keep_told = pin!(async {
         match &link.hears {
             Ok(()) => listening.keep_told(&*link, &target.name).await,

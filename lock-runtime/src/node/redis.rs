@@ -93,7 +93,7 @@ impl Node for RedisNode {
                 Value::Nil => 0,
                 Value::Int(stored) => u64::try_from(stored).map_err(|_| UNEXPECTED)?,
                 Value::BulkString(owner) => match Acquired::found(&owner, ask.token) {
-                    Acquired::Granted(_) if self.replicas > 0 => {
+                    Acquired::Granted(_) if link.asks_replicas() => {
                         // Nothing was written now, so waiting for replicas would say nothing.
                         return Err(
                             "it had granted this before, and its replicas may not have it".into(),

@@ -184,7 +184,7 @@ pub(crate) enum Back {
     AtOnce,
     /// When connections have been given up that do not answer.
     WhenNoticed,
-    /// When no lease can be left that a node has forgotten: it restarted.
+    /// When no lease can be left that a node has forgotten: it restarted, or was a replica.
     WhenOld,
     /// Not while the process lives: it was given the wrong address.
     WithAnother,

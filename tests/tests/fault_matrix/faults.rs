@@ -199,7 +199,7 @@ faults! {
             "the server dies, and is there again without its data",
             Means::Restart,
             Row { holding: RunsOut, releasing: NotOwner, ..Row::all(Outage) },
-            Said::always(&["started less than max_ttl ago, and has no vote for another"]),
+            Said::always(&["started or was promoted less than max_ttl ago, and has no vote for another"]),
         ).alone(GONE).back(Back::WhenOld),
         stopped: Fault::new(
             "the server's process is stopped (`SIGSTOP`)",
@@ -232,11 +232,15 @@ faults! {
             Said::always(&["OOM"]),
         ).before_7(Row { releasing: Works, ..SEEN_BY_A_SCRIPT }),
         read_only: Fault::new(
-            "the server was made a replica",
+            "the server was made a replica, and is none again",
             Means::Replica,
             Row::OUTAGE,
-            Said::always(&["READONLY"]),
-        ).before_7(SEEN_BY_A_SCRIPT),
+            Said {
+                first: &["it is a replica"],
+                then: &["READONLY", "it is a replica", "not connected yet"],
+                later: &["it is a replica"],
+            },
+        ).before_7(SEEN_BY_A_SCRIPT).back(Back::WhenOld),
         no_password_given: Fault::new(
             "the server wants a password, and the URL has none; open connections were closed",
             Means::PasswordWanted,
