@@ -9,6 +9,11 @@ use std::time::Duration;
 /// The key under which a server remembers that it has a vote: it outlives all locks.
 pub const MARKER: &str = "lock-runtime:votes";
 
+/// Whether a server keeps a key for itself: that, or since when it has been known.
+pub fn is_kept(key: &str) -> bool {
+    key.contains(MARKER)
+}
+
 /// How long a node may take to answer. Longer than by default: these machines are busy, and slow is not what most tests
 /// are about.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -142,7 +147,7 @@ impl Fleet {
         eventually(deadline, &what, move || {
             let locks = |server: &RedisServer| {
                 let mut keys = server.keys(pattern);
-                keys.retain(|key| !key.ends_with(MARKER));
+                keys.retain(|key| !is_kept(key));
                 keys
             };
             Findings(self.findings(locks))

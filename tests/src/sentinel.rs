@@ -349,12 +349,18 @@ impl RedisServer {
             let said = |what: &str| info.get::<String>(what).unwrap_or_default();
             let (port, link) = (said("master_port"), said("master_link_status"));
             let synced = link == "up" && port == primary.port().to_string();
-            // The other side has to know, too.
+            // The other side has to know, too, and sends nothing before it was told what is there.
             let replicas: String = primary
                 .try_command(&["INFO", "replication"])
                 .map_err(|error| error.to_string())?;
-            let known = format!("port={},state=online", self.port());
-            if synced && replicas.contains(&known) {
+            let mut lines = replicas.lines();
+            let sent = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
+            let there = format!(
+                "port={},state=online,offset={},",
+                self.port(),
+                sent.unwrap_or_default()
+            );
+            if synced && replicas.contains(&there) {
                 Ok(())
             } else {
                 Err(format!("{link} with {port}; {replicas}"))

@@ -150,6 +150,7 @@ mod keys {
             ("", "lock-runtime:votes"),
             ("shop:", "lock-runtime:votes"),
             ("shop:", "lock-runtime:check"),
+            ("", "{lock-runtime:votes}:fence"),
             ("", "{order:1}:fence"),
             ("", "{shop}order:1:fence"),
             ("{shop}:", "order:1:fence"),

@@ -12,7 +12,7 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::life::{Life, Met};
+use super::life::{Life, Memory, Met};
 use super::link::{Known, Link, NOT_REDIS, words};
 use super::listening::Listening;
 use super::role::{self, info_field};
@@ -214,7 +214,12 @@ async fn greet(
     let sections: Vec<_> = answers.by_ref().take(SECTIONS.len()).collect();
     let info = said(sections.into_iter().collect(), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
-    let remembered = answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
+    let mut remembered = || answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
+    let memory = Memory {
+        voted_in: remembered(),
+        met_in: remembered(),
+        met_left: remembered(),
+    };
     for script in answers {
         permitted(script)?;
     }
@@ -229,7 +234,7 @@ async fn greet(
         hears,
         publishes,
         presence: presence?,
-        life: Life::new(&info, &remembered, target.rule(), there.met),
+        life: Life::new(&info, &memory, target.rule(), there.met),
         mandate: there.mandate,
     };
     Ok((Link::new(connection, known, target.replicas), driver))
@@ -264,6 +269,8 @@ fn questions(target: &Target) -> (Pipeline, usize) {
         questions.cmd("INFO").arg(section);
     }
     questions.cmd("GET").arg(&target.marker);
+    questions.cmd("GET").arg(&*target.met());
+    questions.cmd("PTTL").arg(&*target.met());
     for script in [&RELEASE, &RELEASE_ALOUD, &EXTEND, &NOTHING] {
         questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
     }

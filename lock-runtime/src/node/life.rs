@@ -16,6 +16,9 @@
 //! group may have been given another one. And as the primary before may have [voted a while longer](super::sentinel), it is
 //! kept out for that much longer.
 //!
+//! For how long a server has been known is remembered by the server as well, so that clients that do not live so long wait
+//! together.
+//!
 //! A deployment that is brand-new need not wait, and a client that comes to it a moment later neither. So each server
 //! remembers, under a key of its own, in which life it was last known to have a vote: while it is in that life it has lost
 //! nothing. A replica has that key from its primary, and is in no such life. If all nodes are kept out and none remembers
@@ -46,6 +49,8 @@ pub(super) struct Life {
     id: Option<Arc<str>>,
     /// It has had others since it was started.
     promoted: bool,
+    /// It does not remember since when it has been known.
+    is_to_be_noted: bool,
     standing: Mutex<Known>,
 }
 
@@ -64,6 +69,29 @@ pub(super) struct Rule {
     pub(super) in_group: bool,
 }
 
+/// What a server remembers, as it answers.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    /// In which life it had a vote.
+    pub(super) voted_in: Value,
+    /// In which it was known and had none yet, and for how much longer it remembers that.
+    pub(super) met_in: Value,
+    pub(super) met_left: Value,
+}
+
+impl Memory {
+    /// For how long it has been known in this life.
+    fn known_for(&self, id: &str) -> Option<Duration> {
+        match (&self.met_in, &self.met_left) {
+            (Value::BulkString(met_in), Value::Int(left)) if met_in == id.as_bytes() => {
+                let left = Duration::from_millis(u64::try_from(*left).ok()?);
+                Some(REMEMBERED.saturating_sub(left))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The server that was met last where connections lead to, in which life, and when that was first.
 #[derive(Debug, Default)]
 pub(super) struct Met(Option<(Arc<str>, Instant)>);
@@ -78,7 +106,7 @@ impl Met {
 
 impl Life {
     /// From what a server says of itself, `INFO server` and `INFO replication`, and what it remembers.
-    pub(super) fn new(info: &str, remembered: &Value, rule: Rule, met: &mut Met) -> Self {
+    pub(super) fn new(info: &str, memory: &Memory, rule: Rule, met: &mut Met) -> Self {
         let before = info_field(info, "master_replid2");
         let promoted = before.is_some_and(|id| id.bytes().any(|digit| digit != b'0'));
         let since = info_field(info, "master_replid").filter(|_| promoted);
@@ -91,7 +119,10 @@ impl Life {
             .map(Duration::from_secs);
 
         let now = Instant::now();
+        let known_for = id.as_ref().and_then(|id| memory.known_for(id));
+        let noted = known_for.and_then(|time| now.checked_sub(time));
         let met = id.as_ref().map_or(now, |id| met.since(id));
+        let met = noted.map_or(met, |noted| noted.min(met));
         let max_ttl = rule.max_ttl.map(|max_ttl| max_ttl.saturating_add(ROUNDING));
         let kept_out = match (max_ttl, uptime) {
             (Some(max_ttl), _) if rule.in_group => {
@@ -102,10 +133,12 @@ impl Life {
             // The rule is off, or the server may not be asked.
             (None, _) | (_, None) => None,
         };
+        let counts_from_meeting = rule.in_group || promoted;
         let until = kept_out.and_then(|(since, time)| since.checked_add(time));
         let life = Self {
             id,
             promoted,
+            is_to_be_noted: counts_from_meeting && known_for.is_none(),
             standing: Mutex::new(match until.filter(|until| *until > now) {
                 Some(until) => Known::Young {
                     until,
@@ -114,7 +147,7 @@ impl Life {
                 None => Known::Votes,
             }),
         };
-        life.note(remembered);
+        life.note(&memory.voted_in);
         life
     }
 
@@ -164,6 +197,17 @@ impl Life {
         let mut command = redis::cmd("SET");
         command.arg(target.marker()?).arg(self.id.as_deref()?);
         command.arg("EX").arg(REMEMBERED.as_secs());
+        Some(command)
+    }
+
+    /// The command that makes the server remember since when it has been known in this life, where it has no vote yet.
+    pub(super) fn introduce(&self, target: &Target) -> Option<Cmd> {
+        if !self.is_to_be_noted || self.votes().is_ok() {
+            return None;
+        }
+        let mut command = redis::cmd("SET");
+        command.arg(&*target.met()).arg(self.id.as_deref()?);
+        command.arg("PX").arg(REMEMBERED.as_secs() * 1000);
         Some(command)
     }
 
@@ -225,8 +269,16 @@ mod tests {
         Value::BulkString(life.into())
     }
 
+    fn memory(remembered: &Value) -> Memory {
+        Memory {
+            voted_in: remembered.clone(),
+            met_in: Value::Nil,
+            met_left: Value::Int(-2),
+        }
+    }
+
     fn first_met(info: &str, remembered: &Value, rule: Rule) -> Life {
-        Life::new(info, remembered, rule, &mut Met::default())
+        Life::new(info, &memory(remembered), rule, &mut Met::default())
     }
 
     fn votes(info: &str, remembered: &Value, rule: Rule) -> bool {
@@ -261,7 +313,7 @@ mod tests {
     async fn a_promoted_server_votes_when_it_has_been_known_for_as_long_as_the_longest_lease() {
         let mut met = Met::default();
         let mut votes = |life: &str, remembered: &Value| {
-            let life = Life::new(&promoted(life), remembered, RULE, &mut met);
+            let life = Life::new(&promoted(life), &memory(remembered), RULE, &mut met);
             life.votes()
         };
         let other = remembers("abc");
@@ -278,6 +330,34 @@ mod tests {
         assert_eq!(votes("y", &remembers("abc:y")), Ok(()));
         tokio::time::advance(Duration::from_secs(61)).await;
         assert_eq!(votes("y", &other), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_do_not_live_so_long_go_on_from_what_the_server_remembers() {
+        // The clock of these tests may have begun just now.
+        tokio::time::advance(Duration::from_secs(1_000_000)).await;
+        let votes = |met_in: &str, seconds_ago: u64| {
+            let left = REMEMBERED.saturating_sub(Duration::from_secs(seconds_ago));
+            let memory = Memory {
+                voted_in: remembers("abc"),
+                met_in: remembers(met_in),
+                met_left: Value::Int(i64::try_from(left.as_millis()).expect("a number")),
+            };
+            let life = Life::new(&promoted("x"), &memory, RULE, &mut Met::default());
+            (life.votes(), life.is_to_be_noted)
+        };
+        let left = |seconds| Err(NodeError::Abstains(Duration::from_secs(seconds)));
+        assert_eq!(votes("abc:x", 0), (left(61), false));
+        assert_eq!(votes("abc:x", 40), (left(21), false));
+        assert_eq!(votes("abc:x", 61), (Ok(()), false));
+        assert_eq!(votes("abc:y", 61), (left(61), true));
+        assert_eq!(votes("abc", 61), (left(61), true));
+        let without_expiry = Memory {
+            voted_in: Value::Nil,
+            met_in: remembers("abc:x"),
+            met_left: Value::Int(-1),
+        };
+        assert_eq!(without_expiry.known_for("abc:x"), None);
     }
 
     #[tokio::test(start_paused = true)]

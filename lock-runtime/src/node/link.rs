@@ -130,6 +130,11 @@ impl Link {
         let Some(mark) = self.life.mark(target) else {
             return std::future::pending().await;
         };
+        if let Some(introduction) = self.life.introduce(target) {
+            let mut connection = self.connection.clone();
+            let told = connection.send_packed_command(&introduction);
+            let _ = timeout(target.patience(), told).await;
+        }
         loop {
             match self.life.votes() {
                 Err(NodeError::Abstains(for_another)) => sleep(for_another).await,

@@ -29,15 +29,13 @@ pub(crate) use super::wire::Address;
 #[derive(Debug)]
 pub(crate) struct RedisNode {
     name: Arc<str>,
-    /// How many replicas must have what was written.
-    replicas: usize,
     servers: Servers,
 }
 
 impl RedisNode {
     /// A node with `connections` connections to its server, or to each of them, and the work that keeps it connected.
     pub(crate) fn new(target: Target, connections: usize) -> (Self, Vec<Work>) {
-        let (name, replicas) = (Arc::clone(&target.name), target.replicas);
+        let name = Arc::clone(&target.name);
         let (servers, work) = match &target.place {
             Place::Cluster(seeds) => {
                 let seeds = seeds.clone();
@@ -46,12 +44,7 @@ impl RedisNode {
             }
             Place::Server(_) | Place::Sentinels(_) => Servers::one(target, connections),
         };
-        let node = Self {
-            name,
-            replicas,
-            servers,
-        };
-        (node, work)
+        (Self { name, servers }, work)
     }
 }
 

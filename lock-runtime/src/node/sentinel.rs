@@ -21,16 +21,17 @@
 //! one client before it named the new one to the other. Hence every lease that the old primary voted for is over by the time
 //! that the new one votes. The moments are each client's own, and no two clocks are compared.
 //!
-//! It needs: the same sentinels in the configuration of all clients, all of them, as a majority of some is a majority of nothing;
-//! the same `max_ttl`; sentinels that keep their configuration file; and that nobody sets up a group anew
-//! (`SENTINEL REMOVE`, `SENTINEL MONITOR`) at another server without waiting for `max_ttl`.
+//! It needs: the same sentinels in the configuration of all clients, each by a name of its own; the same `max_ttl`; sentinels
+//! that keep their configuration file; and that nobody has a group begin anew at another server (`SENTINEL REMOVE`, `SENTINEL
+//! MONITOR`) without waiting for as long. Where a sentinel knows of more sentinels than are configured, a majority is one of all of
+//! them: one name may lead to any of several, and is one sentinel to us.
 //!
 //! With one node there is nothing to protect: the switch is followed at once, on the word of any sentinel that knows of a
 //! newer configuration than the others, and where none answers the connection that is there is kept. What was not replicated
 //! is lost then. `replicas` (see [`barrier`](super::barrier)) has locks replicated before they count.
 //!
 //! Sentinels that are not configured are not learned from the others: clients that had learned different ones would count
-//! majorities of different sets. Where the sentinels know of more than are configured, a warning says so.
+//! majorities of different sets.
 
 mod ask;
 mod weigh;
@@ -90,7 +91,6 @@ impl Group {
             table: Mutex::new(Table {
                 sentinels: vec![Sentinel::default(); sentinels],
                 known: None,
-                said_more: false,
             }),
         };
         let group = Self {
@@ -110,39 +110,41 @@ impl Group {
     pub(super) async fn primary(&self, patience: Duration) -> Result<Said, Arc<str>> {
         let mut belief = self.belief.clone();
         let usable = |belief: &Belief| self.usable(belief).is_ok();
-        let found = timeout(patience, belief.wait_for(usable)).await.is_ok();
-        let known = self.belief.borrow();
-        match self.usable(&known) {
-            Ok(said) => Ok(said.clone()),
-            Err(_) if found => Err("the lock manager has ended".into()),
-            Err(reason) => Err(reason),
+        if let Ok(Err(_)) = timeout(patience, belief.wait_for(usable)).await {
+            return Err("the lock manager has ended".into());
         }
+        self.usable(&self.belief.borrow()).cloned()
     }
 
     fn usable<'a>(&self, belief: &'a Belief) -> Result<&'a Said, Arc<str>> {
         match belief {
             Belief::Nothing => Err("its sentinels have not answered yet".into()),
             Belief::Trouble(reason) => Err(Arc::clone(reason)),
-            Belief::In { said, asked } => {
+            Belief::In {
+                said,
+                asked,
+                sentinels,
+            } => {
                 if self.must_be_confirmed {
-                    self.confirmed(said, asked)?;
+                    self.confirmed(said, asked, *sentinels)?;
                 }
                 Ok(said)
             }
         }
     }
 
-    fn confirmed(&self, said: &Said, asked: &[Instant]) -> Result<(), Arc<str>> {
+    fn confirmed(&self, said: &Said, asked: &[Instant], of: usize) -> Result<(), Arc<str>> {
         let votes = votes(asked, Instant::now());
-        let (of, needed) = (self.sentinels, majority(self.sentinels));
+        let needed = majority(of);
         if votes >= needed {
             return Ok(());
         }
         let primary = &said.primary;
-        Err(format!(
-            "{votes} of {of} sentinels confirm that {primary} is the primary, where {needed} must"
-        )
-        .into())
+        let configured = match self.sentinels {
+            configured if configured < of => format!(", and {configured} are configured"),
+            _ => String::new(),
+        };
+        Err(format!("{votes} of {of} sentinels confirm that {primary} is the primary, where {needed} must{configured}").into())
     }
 
     /// Has the sentinels asked more often for a while: there is no connection to the primary.
@@ -183,8 +185,12 @@ impl Mandate {
     /// In words for an operator.
     pub(super) fn holds(&self) -> Result<(), NodeError> {
         match &*self.group.belief.borrow() {
-            Belief::In { said, asked } if *said == self.said => {
-                let confirmed = self.group.confirmed(said, asked);
+            Belief::In {
+                said,
+                asked,
+                sentinels,
+            } if *said == self.said => {
+                let confirmed = self.group.confirmed(said, asked, *sentinels);
                 confirmed.map_err(NodeError::Failed)
             }
             Belief::In { .. } => Err("its sentinels name another primary".into()),
@@ -205,8 +211,6 @@ struct Watcher {
 struct Table {
     sentinels: Vec<Sentinel>,
     known: Option<Said>,
-    /// It was said that there are more sentinels than are configured.
-    said_more: bool,
 }
 
 impl Watcher {
@@ -224,15 +228,16 @@ impl Watcher {
     }
 
     /// Takes an answer, or notes that there was none.
-    fn note(&self, index: usize, asked: Instant, answer: Result<Said, Arc<str>>) {
+    fn note(&self, index: usize, asked: Instant, answer: Result<(Said, usize), Arc<str>>) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sentinel) = table.sentinels.get_mut(index) else {
             return;
         };
         match answer {
-            Ok(said) => {
+            Ok((said, others)) => {
                 *sentinel = Sentinel {
                     said: Some((asked, said)),
+                    others,
                     trouble: None,
                 };
             }
@@ -266,20 +271,6 @@ impl Watcher {
             each.join("; ")
         )
         .into()
-    }
-
-    /// Somebody forgot a sentinel: then a majority of those that are configured is a majority of nothing.
-    fn note_others(&self, others: usize) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let configured = table.sentinels.len();
-        if others >= configured && !std::mem::replace(&mut table.said_more, true) {
-            tracing::warn!(
-                node = %self.target.name,
-                configured,
-                known = others + 1,
-                "the sentinels know of more sentinels than are configured: all clients must be given all of them"
-            );
-        }
     }
 
     /// Between two questions to a sentinel.

@@ -105,6 +105,13 @@ impl Target {
         }
     }
 
+    /// The key under which servers remember since when they have been known. It has the name that the fence of a lock by the
+    /// marker's name would have, which there is not: so nobody else uses it, who may use locks may use it, and it is where the
+    /// marker is.
+    pub(super) fn met(&self) -> Arc<str> {
+        sibling::fence(&self.marker)
+    }
+
     /// Where the server is the primary of a group.
     pub(super) fn sentinels(&self) -> Option<&Sentinels> {
         match &self.place {

@@ -10,6 +10,7 @@ mod sentinels;
 
 use lock_runtime::{LockManager, LockManagerBuilder, NodeSpec};
 use lock_tests::RedisServer;
+use lock_tests::fleet::is_kept;
 use std::time::Duration;
 
 /// Longer than any failover takes.
@@ -28,6 +29,6 @@ fn manager(node: impl Into<NodeSpec>) -> LockManager {
 /// The keys of locks that a server has.
 fn locks_at(server: &RedisServer) -> Vec<String> {
     let mut keys = server.keys("*");
-    keys.retain(|key| !key.ends_with(lock_tests::fleet::MARKER));
+    keys.retain(|key| !is_kept(key));
     keys
 }

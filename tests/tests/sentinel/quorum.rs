@@ -190,8 +190,10 @@ async fn a_client_that_is_cut_off_with_the_old_primary_and_one_that_is_not_are_n
     let _: () = new.command(&["REPLICAOF", "NO", "ONE"]);
     // As if it had not been replicated.
     let _: u64 = new.command(&["DEL", "k"]);
-    cut_off.iter().for_each(|sentinel| sentinel.answers(false));
-    told.iter().for_each(|sentinel| sentinel.says(2, &new));
+    for (cut_off, told) in cut_off.iter().zip(told) {
+        cut_off.answers(false);
+        told.says(2, &new);
+    }
 
     let rival = tokio::spawn({
         let (there, record) = (there.clone(), record.clone());
@@ -256,4 +258,39 @@ async fn a_name_that_leads_to_a_promoted_replica_now_has_no_vote_until_no_lease_
     ready(&other).await;
     let lease = other.lock("another").ttl(TTL).acquire().await;
     lease.expect("free").release().await.expect("released");
+}
+
+/// Nobody is there for as long as the longest lease, and the promoted replica gets its vote all the same.
+#[tokio::test]
+async fn clients_that_do_not_live_so_long_wait_together() {
+    let fleet = Fleet::start(3).behind_proxies();
+    fleet.found().await;
+    let primary = &fleet.servers()[0];
+    let replica = RedisServer::options().replica_of(primary).start();
+    replica.follows(primary).await;
+    occupy(&fleet.servers()[1], "k");
+    let _: () = replica.command(&["REPLICAOF", "NO", "ONE"]);
+    primary.kill();
+    fleet.proxies()[0].lead_to(replica.address());
+    let first = fleet.proxies()[0].name();
+    let (mut said, begun) = (Vec::new(), Instant::now());
+    loop {
+        let locks = of(fleet.urls());
+        ready(&locks).await;
+        match locks.lock("k").ttl(MAX_TTL).acquire().await {
+            Ok(lease) => {
+                lease.release().await.expect("released");
+                break;
+            }
+            Err(error) => said.extend(abstention(&error, &first)),
+        }
+        assert!(begun.elapsed() < FAILOVER, "they never get it: {said:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(begun.elapsed() > MAX_TTL, "{:?}", begun.elapsed());
+    assert!(said.len() > 3, "{said:?}");
+    assert!(
+        said[0] > MAX_TTL && said[said.len() - 1] < MAX_TTL,
+        "{said:?}"
+    );
 }

@@ -47,6 +47,33 @@ async fn a_minority_of_the_sentinels_is_not_missed() {
     cycle(&three, "three", TTL).await;
 }
 
+/// A name that leads to any of several sentinels is one of them at a time.
+#[tokio::test]
+async fn a_majority_is_one_of_all_sentinels_and_not_of_those_that_are_configured() {
+    let watched = Watched::options().groups(3).replicas(0).start().await;
+    let names: Vec<_> = watched.sentinels().iter().map(RedisServer::name).collect();
+    let of = |sentinels: &[String]| {
+        let urls = watched
+            .groups()
+            .iter()
+            .map(|group| watched.url_by(sentinels, group));
+        let builder = urls.fold(patient(), lock_runtime::LockManagerBuilder::node);
+        builder.build().expect("a good configuration")
+    };
+    let words = refused(&of(&names[..1])).await;
+    assert!(words.contains("1 of 3 sentinels confirm"), "{words}");
+    assert!(
+        words.contains("where 2 must, and 1 are configured"),
+        "{words}"
+    );
+    let two = of(&names[1..]);
+    ready(&two).await;
+    cycle(&two, "k", TTL).await;
+    let one = manager(watched.url_by(&names[..1], &watched.groups()[0]));
+    ready(&one).await;
+    cycle(&one, "k", TTL).await;
+}
+
 #[tokio::test]
 async fn without_any_sentinel_what_is_connected_goes_on_and_what_is_not_waits_for_one() {
     let watched = Watched::options().replicas(0).start().await;

@@ -119,8 +119,7 @@ impl Asking<'_> {
                 Ok(Ok(answers)) => match read(&answers) {
                     Some(Answer::Said { said, others }) => {
                         self.clues.trust.trust();
-                        watcher.note(index, asked, Ok(said));
-                        watcher.note_others(others);
+                        watcher.note(index, asked, Ok((said, others)));
                     }
                     Some(Answer::Changing) => {}
                     None => return Some(NOT_REDIS.into()),
@@ -203,5 +202,49 @@ fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(fields: &[&str]) -> Value {
+        let bulk = |field: &&str| Value::BulkString(field.as_bytes().to_vec());
+        Value::Array(fields.iter().map(bulk).collect())
+    }
+
+    fn group(epoch: &str) -> Value {
+        array(&[
+            "name",
+            "config-epoch",
+            "config-epoch",
+            epoch,
+            "num-other-sentinels",
+            "2",
+        ])
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_configuration_that_was_there_before_and_after() {
+        let address = || array(&["Redis-1.example", "7000"]);
+        let Some(Answer::Said { said, others }) = read(&[group("3"), address(), group("3")]) else {
+            panic!("a good answer")
+        };
+        assert_eq!((said.epoch, others), (3, 2));
+        assert_eq!(said.primary.to_string(), "redis-1.example:7000");
+        let changing = read(&[group("3"), address(), group("4")]);
+        assert!(matches!(changing, Some(Answer::Changing)));
+        for stranger in [
+            [group("3"), Value::Nil, group("3")],
+            [group("x"), address(), group("x")],
+            [group("3"), array(&["host"]), group("3")],
+            [group("3"), array(&["host", "port"]), group("3")],
+            [array(&["config-epoch"]), address(), group("3")],
+            [Value::Okay, address(), Value::Okay],
+        ] {
+            assert!(read(&stranger).is_none(), "{stranger:?}");
+        }
+        assert!(read(&[]).is_none());
     }
 }

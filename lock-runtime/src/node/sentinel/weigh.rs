@@ -23,6 +23,8 @@ pub(in crate::node) struct Said {
 pub(super) struct Sentinel {
     /// Its last answer, and when it was asked for it.
     pub(super) said: Option<(Instant, Said)>,
+    /// How many other sentinels it knew of then.
+    pub(super) others: usize,
     /// Why there was none the last time.
     pub(super) trouble: Option<Arc<str>>,
 }
@@ -45,6 +47,8 @@ pub(in crate::node) enum Belief {
         said: Said,
         /// When those were asked who said so.
         asked: Vec<Instant>,
+        /// How many sentinels there are: those that are configured, or more if one of them knows of more.
+        sentinels: usize,
     },
     /// In words for an operator.
     Trouble(Arc<str>),
@@ -81,7 +85,9 @@ pub(super) fn weigh(
             leading.push(said);
         }
     }
-    let is_old = |known: &&Said| known.epoch > epoch && most < majority(sentinels.len());
+    let others = sentinels.iter().map(|sentinel| sentinel.others + 1).max();
+    let there_are = sentinels.len().max(others.unwrap_or(0));
+    let is_old = |known: &&Said| known.epoch > epoch && most < majority(there_are);
     let said = match (known.filter(is_old), &*leading) {
         (Some(known), _) => known,
         (None, [said]) => said,
@@ -97,6 +103,7 @@ pub(super) fn weigh(
     Belief::In {
         asked: agreeing.map(|(asked, _)| *asked).collect(),
         said: said.clone(),
+        sentinels: there_are,
     }
 }
 
@@ -120,9 +127,11 @@ mod tests {
     }
 
     /// Written as `A1`: the server A in the first configuration; behind it how many seconds ago, 0 if nothing. `x`: no answer
-    /// the last time, `?`: not asked.
+    /// the last time, `?`: not asked; and behind a `+` how many other sentinels it knows of.
     fn sentinels(now: Instant, answers: &str) -> Vec<Sentinel> {
         let one = |answer: &str| {
+            let (answer, others) = answer.split_once('+').unwrap_or((answer, "0"));
+            let others = others.parse().expect("a number");
             let (said_it, ago) = answer.split_once('-').unwrap_or((answer, "0"));
             let ago = Duration::from_secs(ago.parse().expect("seconds"));
             match said_it {
@@ -136,6 +145,7 @@ mod tests {
                     let said = said(epoch.parse().expect("a number"), primary);
                     Sentinel {
                         said: Some((now - ago, said)),
+                        others,
                         trouble: None,
                     }
                 }
@@ -150,15 +160,16 @@ mod tests {
         match weigh(&sentinels(now, answers), known, now, || "words".into()) {
             Belief::Nothing => ("nothing".to_owned(), false),
             Belief::Trouble(words) => (words.to_string(), false),
-            Belief::In { said, asked } => {
+            Belief::In {
+                said,
+                asked,
+                sentinels,
+            } => {
                 let Address::Tcp(primary, _) = said.primary else {
                     panic!("an address")
                 };
-                let needed = majority(answers.split_whitespace().count());
-                (
-                    format!("{primary}{}", said.epoch),
-                    votes(&asked, now) >= needed,
-                )
+                let is_confirmed = votes(&asked, now) >= majority(sentinels);
+                (format!("{primary}{}", said.epoch), is_confirmed)
             }
         }
     }
@@ -187,6 +198,11 @@ mod tests {
             ("A2 B2 x", "its sentinels name different primaries", false),
             ("A2 B2 B2", "B2", true),
             ("A1 A1 B1 B1 A1", "A1", true),
+            // Some are not configured.
+            ("A1+2", "A1", false),
+            ("A1+2 A1", "A1", true),
+            ("A1+1 A1+4 A1+4", "A1", true),
+            ("A1+4 A1+1 x", "A1", false),
         ] {
             let expected = (believed.to_owned(), confirmed);
             assert_eq!(weighed(answers, None), expected, "{answers}");
