@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{HandshakeKind, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -341,6 +341,30 @@ async fn what_is_behind_tls_and_is_not_redis_is_hung_up_on() {
     assert!(said.contains("what answers there is not Redis"), "{said}");
     let said = said_much.recv().await.expect("it talked");
     assert!(said < MUCH, "{said} bytes were read");
+}
+
+/// What goes on where an earlier connection was would be as good as the certificates of that time.
+#[tokio::test]
+async fn certificates_are_looked_at_for_every_connection() {
+    let (told, mut handshakes) = tokio::sync::mpsc::unbounded_channel();
+    let node = tls_server(&Authority::default(), move |mut stream| {
+        let told = told.clone();
+        async move {
+            // With what the client would need to go on from here.
+            stream.write_all(b"-ERR not Redis\r\n").await.ok();
+            told.send(stream.get_ref().1.handshake_kind()).ok();
+            stream.shutdown().await.ok();
+            stream.read_to_end(&mut Vec::new()).await.ok();
+        }
+    })
+    .await;
+    let locks = LockManager::builder().node(node);
+    let _locks = locks.node_timeout(NODE_TIMEOUT).build().unwrap();
+    for connection in 0..4 {
+        let handshake = tokio::time::timeout(DEADLINE, handshakes.recv()).await;
+        let handshake = handshake.expect("it connects again").expect("it serves");
+        assert_eq!(handshake, Some(HandshakeKind::Full), "{connection}");
+    }
 }
 
 /// What was written and not delivered must never arrive, so a connection that is silent is reset, and not closed.
