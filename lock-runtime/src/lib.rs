@@ -30,7 +30,7 @@
 //!
 //! - `macros` (default): the attribute.
 //! - `axum`: [`LockError`] is a response, 429 with `Retry-After` or 503.
-//! - `tls`: nodes behind TLS, `rediss://`, and [`Tls`] for certificates of one's own.
+//! - `tls`: nodes behind TLS, `rediss://`, and the type `Tls` for certificates of one's own.
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
