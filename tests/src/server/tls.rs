@@ -147,7 +147,9 @@ impl RedisServer {
         arguments.extend(["--tls-ca-cert-file".into(), file(trusted)]);
         if tls.alone {
             arguments.extend(["--tls-replication".into(), "yes".into()]);
-            arguments.extend(["--tls-cluster".into(), "yes".into()]);
+            if self.options.in_cluster {
+                arguments.extend(["--tls-cluster".into(), "yes".into()]);
+            }
         }
         arguments
     }

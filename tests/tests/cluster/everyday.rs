@@ -245,31 +245,6 @@ async fn nothing_is_left_of_a_manager() {
     cluster.assert_no_keys("*").await;
 }
 
-/// All of its servers are behind TLS, those too that are only heard of.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_may_be_behind_tls() {
-    let authority = Authority::default();
-    let options = Cluster::options().primaries(2).without_slots(1);
-    let options = options.server(|server| server.behind_tls(&authority.certificate()));
-    let cluster = options.start().await;
-    assert!(cluster.url().starts_with("rediss+cluster://"));
-    let (locks, rival) = (cluster.manager().await, cluster.manager().await);
-    let keys = cluster.key_on_each("k");
-    let lease = locks.lock_all(&keys).ttl(TTL).fenced(true).acquire().await;
-    let lease = lease.expect("free");
-    let (from, to) = (cluster.owner_of(&keys[0]), &cluster.servers()[2]);
-    let waiting = tokio::spawn(rival.lock(&*keys[0]).ttl(TTL).wait(TTL).acquire());
-    eventually(DEADLINE, "it listens", || cluster.listened_to() == 1).await;
-    cluster
-        .reshard(cluster.slot(&keys[0]), from, to, async |_| {})
-        .await;
-    lease.extend().await.expect("held");
-    lease.release().await.expect("held");
-    let next = waiting.await.expect("no panic").expect("released");
-    next.release().await.expect("held");
-    cluster.assert_no_keys("k?").await;
-}
-
 /// Each of its servers is looked at, and asked for what it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_reports_every_server_of_a_cluster() {

@@ -1,5 +1,6 @@
 //! A Redis Cluster as a node: its keys are locks wherever they are, while slots move, and when primaries fail.
 
+mod behind_tls;
 mod everyday;
 mod failover;
 mod heavy;
