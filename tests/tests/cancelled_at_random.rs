@@ -2,6 +2,7 @@
 //! with somebody else, and in the end nothing is left.
 
 use lock_runtime::{LockManager, LockRequest};
+use lock_tests::version::acquire_command;
 use lock_tests::{DEADLINE, Fleet, Mode, Proxy, Site, cycle, eventually, ready};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ mod heavy {
             ),
             (
                 "two connections break behind requests",
-                HashMap::from([(0, cut("SET")), (1, cut("EVALSHA"))]),
+                HashMap::from([(0, cut(acquire_command())), (1, cut("EVALSHA"))]),
             ),
             (
                 "one loses its answers and one is away",
