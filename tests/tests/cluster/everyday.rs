@@ -3,7 +3,7 @@
 use super::TTL;
 use lock_runtime::{ConfigError, LockError, LockManager, ServerState};
 use lock_tests::server::Options;
-use lock_tests::{Authority, Cluster, DEADLINE, RedisServer, eventually, eventually_async, ready};
+use lock_tests::{Cluster, DEADLINE, RedisServer, eventually, eventually_async, ready};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
