@@ -213,6 +213,7 @@ impl<'a> Probing<'a> {
         }
         if self.target.member.is_some() {
             ask("cluster|info", None, &[]);
+            ask("pubsub|numsub", None, &[]);
             // It is about the next command over the connection, which must not be anybody else's.
             ask("asking", None, &[]);
             ask("ping", None, &[]);

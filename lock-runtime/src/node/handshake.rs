@@ -16,7 +16,7 @@ use super::life::{Life, Memory, Met};
 use super::link::{Known, Link, NOT_REDIS, words};
 use super::listening::Listening;
 use super::role::{self, info_field};
-use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD};
+use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD, RELEASE_HEARD};
 use super::sentinel::Mandate;
 use super::target::Target;
 use super::trouble::{Trouble, Unfit};
@@ -211,6 +211,8 @@ async fn greet(
         .map_err(|error| without_password(words(&error), target));
     let tried: Vec<_> = answers.by_ref().take(PUBLISHED).collect();
     let publishes = may_publish(tried.into_iter().collect(), target);
+    let counts_listeners =
+        target.member.is_some() && answers.next().is_some_and(|counted| counted.is_ok());
     let sections: Vec<_> = answers.by_ref().take(SECTIONS.len()).collect();
     let info = said(sections.into_iter().collect(), target)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
@@ -233,6 +235,7 @@ async fn greet(
         set_nx_get: sets_nx_get(&info),
         hears,
         publishes,
+        counts_listeners,
         presence: presence?,
         life: Life::new(&info, &memory, target.rule(), there.met),
         mandate: there.mandate,
@@ -241,7 +244,7 @@ async fn greet(
 }
 
 /// What is sent first, and how many of its commands must succeed. Then come the greeting that has the server tell what is
-/// published, and whether the user may publish; `INFO` and what the server remembers; and the scripts, which are sent again
+/// published, and whether the user may publish, and count listeners where that is asked for; `INFO` and what the server remembers; and the scripts, which are sent again
 /// where they are missing, and whether they may be called.
 fn questions(target: &Target) -> (Pipeline, usize) {
     let login = &target.login;
@@ -265,13 +268,20 @@ fn questions(target: &Target) -> (Pipeline, usize) {
     for nobody_listens in target.channels() {
         questions.cmd("PUBLISH").arg(nobody_listens).arg("");
     }
+    if target.member.is_some() {
+        questions.cmd("PUBSUB").arg("NUMSUB");
+    }
     for section in SECTIONS {
         questions.cmd("INFO").arg(section);
     }
     questions.cmd("GET").arg(&target.marker);
     questions.cmd("GET").arg(&*target.met());
     questions.cmd("PTTL").arg(&*target.met());
-    for script in [&RELEASE, &RELEASE_ALOUD, &EXTEND, &NOTHING] {
+    let aloud = match target.member {
+        Some(_) => &RELEASE_HEARD,
+        None => &RELEASE_ALOUD,
+    };
+    for script in [&RELEASE, aloud, &EXTEND, &NOTHING] {
         questions.cmd("SCRIPT").arg("LOAD").arg(script.source);
     }
     // Whoever may load scripts need not be permitted to call them.

@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) hears: Result<(), Arc<str>>,
     /// Whether the user may publish, as far as is known.
     publishes: AtomicBool,
+    /// It is a server of a cluster, and says how many listen to it.
+    pub(super) counts_listeners: bool,
     life: Life,
     /// While there is this, no other node has the server.
     _presence: Option<Presence>,
@@ -54,6 +56,7 @@ pub(super) struct Known {
     pub(super) set_nx_get: bool,
     pub(super) hears: Result<(), Arc<str>>,
     pub(super) publishes: bool,
+    pub(super) counts_listeners: bool,
     pub(super) presence: Option<Presence>,
     pub(super) life: Life,
     pub(super) mandate: Option<Mandate>,
@@ -66,6 +69,7 @@ impl Link {
             set_nx_get: known.set_nx_get,
             hears: known.hears,
             publishes: AtomicBool::new(known.publishes),
+            counts_listeners: known.counts_listeners,
             _presence: known.presence,
             life: known.life,
             mandate: known.mandate,

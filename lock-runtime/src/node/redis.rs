@@ -12,7 +12,9 @@ use redis::{Cmd, Value};
 use super::cluster::Cluster;
 use super::facts::Server;
 use super::route::{Servers, Work};
-use super::script::{ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD};
+use super::script::{
+    ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD, RELEASE_HEARD,
+};
 use super::sibling;
 use super::{
     Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
@@ -177,13 +179,14 @@ impl Node for RedisNode {
                     way.any(limit).await?
                 };
                 let aloud = give_back.aloud.filter(|_| link.publishes());
-                let script = if aloud.is_some() {
-                    &RELEASE_ALOUD
-                } else {
-                    &RELEASE
+                let script = match aloud {
+                    Some(_) if link.counts_listeners => &RELEASE_HEARD,
+                    Some(_) => &RELEASE_ALOUD,
+                    None => &RELEASE,
                 };
                 let own = OnceLock::new();
-                let command = if aloud == give_back.aloud {
+                let is_common = aloud.is_none() || !link.counts_listeners;
+                let command = if aloud == give_back.aloud && is_common {
                     &give_back.command
                 } else {
                     &own

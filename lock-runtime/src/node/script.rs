@@ -53,3 +53,4 @@ script!(NOTHING, "nothing.lua");
 script!(RAISE, "raise.lua");
 script!(RELEASE, "release.lua");
 script!(RELEASE_ALOUD, "release_aloud.lua");
+script!(RELEASE_HEARD, "release_heard.lua");

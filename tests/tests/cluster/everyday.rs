@@ -155,7 +155,8 @@ async fn several_locks_on_several_servers_are_all_taken_or_none() {
     cluster.assert_no_keys("k?").await;
 }
 
-/// Nothing more than on a server by itself, however often: no question of where a key is, and no redirect.
+/// As many as on a server by itself, however often: no question of where a key is, and no redirect. Within the script that
+/// releases, it is not published what nobody would hear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquisition_is_two_commands() {
     const ROUNDS: u64 = 50;
@@ -174,15 +175,13 @@ async fn an_acquisition_is_two_commands() {
         let mut asked: BTreeMap<String, u64> = BTreeMap::new();
         for server in cluster.servers() {
             for (name, calls) in server.command_stats() {
-                *asked.entry(name).or_default() += calls;
+                let command = name.split('|').next().unwrap_or_default();
+                *asked.entry(command.to_owned()).or_default() += calls;
             }
             assert!(!server.errors().contains("MOVED"), "nothing is sent on");
         }
         // The harness, and what is asked now and then.
-        asked.retain(|name, _| {
-            let command = name.split('|').next().unwrap_or_default();
-            !["info", "ping", "config", "cluster"].contains(&command)
-        });
+        asked.retain(|name, _| !["info", "ping", "config", "cluster"].contains(&&**name));
         asked
     };
     // Each server has learnt the scripts.
@@ -196,7 +195,7 @@ async fn an_acquisition_is_two_commands() {
             ("del", 1),
             ("evalsha", evalsha),
             ("get", get),
-            ("publish", 1),
+            ("pubsub", 1),
             ("set", set),
         ];
         let expected = each.map(|(name, calls)| (name.to_owned(), calls * ROUNDS));

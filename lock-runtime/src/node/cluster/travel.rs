@@ -60,7 +60,7 @@ impl<'a> Travel<'a> {
             let (member, errand) = self.next(limit).await?;
             match of_key(&member.slots, self.key).trusted(limit).await {
                 Ok(link) => return Ok(Self::via(&member, errand, self.key, link)),
-                Err(error) => self.replaced(&member, error, limit).await?,
+                Err(error) => self.replaced(&member, errand, error, limit).await?,
             }
         }
     }
@@ -70,7 +70,7 @@ impl<'a> Travel<'a> {
             let (member, errand) = self.next(limit).await?;
             match of_key(&member.slots, self.key).any(limit).await {
                 Ok(link) => return Ok(Self::via(&member, errand, self.key, link)),
-                Err(error) => self.replaced(&member, error, limit).await?,
+                Err(error) => self.replaced(&member, errand, error, limit).await?,
             }
         }
     }
@@ -83,27 +83,29 @@ impl<'a> Travel<'a> {
     async fn replaced(
         &self,
         member: &Arc<Member>,
+        errand: Errand,
         error: NodeError,
         limit: &Limit,
     ) -> Result<(), NodeError> {
-        let mut known = self.cluster.known.subscribe();
         self.cluster.trouble.notify_one();
-        let is_another = |known: &Known| {
-            let owner = known.map.as_ref().and_then(|map| map.owner(self.slot));
-            owner.is_some_and(|owner| !Arc::ptr_eq(owner, member))
-        };
-        match (
-            timeout_at(limit.at(), known.wait_for(is_another)).await,
-            error,
-        ) {
-            (Ok(Ok(_)), _) => Ok(()),
-            (_, NodeError::Failed(reason)) => {
+        if errand == Errand::Owner {
+            let mut known = self.cluster.known.subscribe();
+            let is_another = |known: &Known| {
+                let owner = known.map.as_ref().and_then(|map| map.owner(self.slot));
+                owner.is_some_and(|owner| !Arc::ptr_eq(owner, member))
+            };
+            if let Ok(Ok(_)) = timeout_at(limit.at(), known.wait_for(is_another)).await {
+                return Ok(());
+            }
+        }
+        Err(match error {
+            NodeError::Failed(reason) => {
                 let address = &member.address;
                 let reason = format!("{address}, as the cluster announces it: {reason}");
-                Err(NodeError::Failed(reason.into()))
+                NodeError::Failed(reason.into())
             }
-            (_, abstains @ NodeError::Abstains(_)) => Err(abstains),
-        }
+            NodeError::Abstains(left) => NodeError::Abstains(left),
+        })
     }
 
     fn via(member: &Member, errand: Errand, key: &str, link: Arc<Link>) -> Via {
