@@ -229,7 +229,7 @@ async fn servers_that_send_to_one_another_are_an_outage() {
     assert_eq!(pair.seen(0).len() + pair.seen(1).len(), 6);
 }
 
-/// Nobody has all of the keys: after the limit it is given up, in the words of the server.
+/// Nobody has all of the keys: it is given up when time runs short, in the words of the server.
 #[tokio::test]
 async fn keys_that_are_on_their_way_are_asked_for_until_the_time_is_over() {
     let pair = Pair::new();

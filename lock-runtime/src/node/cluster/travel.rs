@@ -171,13 +171,12 @@ impl<'a> Travel<'a> {
         }
     }
 
-    /// False: there is no time for it.
+    /// False: there would be too little time left for an answer.
     async fn pause(&mut self, limit: &Limit) -> bool {
         let pause = self.pauses.next();
-        let Some(until) = Instant::now().checked_add(pause) else {
-            return false;
-        };
-        if until >= limit.at() || limit.is_over() {
+        let for_an_answer = limit.allowed() / 4;
+        let until = Instant::now().checked_add(pause.saturating_add(for_an_answer));
+        if until.is_none_or(|until| until >= limit.at()) || limit.is_over() {
             return false;
         }
         sleep(pause).await;
