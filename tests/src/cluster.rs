@@ -2,8 +2,9 @@
 
 use crate::fleet::{MARKER, ready};
 use crate::server::{Options, RedisServer};
-use crate::wait::{DEADLINE, eventually};
+use crate::wait::{DEADLINE, eventually, eventually_blocking};
 use lock_runtime::{LockManager, LockManagerBuilder};
+use redis::FromRedisValue;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -163,7 +164,7 @@ impl Cluster {
     /// The slot of a key, as a server says.
     pub fn slot(&self, key: &str) -> u16 {
         let any = self.running().next().expect("a server that runs");
-        any.command(&["CLUSTER", "KEYSLOT", key])
+        any.ask(&["CLUSTER", "KEYSLOT", key])
     }
 
     /// The primary that says that it has the slot.
@@ -227,7 +228,7 @@ impl Cluster {
         after(Step::Migrating).await;
         let (host, port) = ("127.0.0.1", to.port().to_string());
         loop {
-            let keys: Vec<String> = from.command(&["CLUSTER", "GETKEYSINSLOT", &number, "1"]);
+            let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", &number, "1"]);
             let Some(key) = keys.first() else { break };
             // One that has been deleted meanwhile is none.
             let _: String = from.command(&["MIGRATE", host, &port, key, "0", "5000"]);
@@ -305,7 +306,8 @@ impl Cluster {
     pub async fn assert_no_keys(&self, pattern: &str) {
         let what = format!("no key {pattern:?} on any server");
         eventually(DEADLINE, &what, || {
-            let keys = self.running().flat_map(|server| server.keys(pattern));
+            let keys = self.running();
+            let keys = keys.flat_map(|server| server.ask::<Vec<String>>(&["KEYS", pattern]));
             let keys: Vec<_> = keys.filter(|key| !key.contains(MARKER)).collect();
             if keys.is_empty() {
                 Ok(())
@@ -320,7 +322,7 @@ impl Cluster {
     pub fn listened_to(&self) -> usize {
         let channels = self
             .running()
-            .map(|server| server.command::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]));
+            .map(|server| server.ask::<Vec<String>>(&["PUBSUB", "CHANNELS", "*"]));
         channels.filter(|channels| !channels.is_empty()).count()
     }
 
@@ -369,9 +371,14 @@ impl Cluster {
 }
 
 impl RedisServer {
+    /// The answer to a question that may be asked again: on a machine that is busy it may come too late.
+    fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        eventually_blocking(DEADLINE, &words.join(" "), || self.try_command(words))
+    }
+
     /// Its name among the servers of its cluster.
     pub fn id(&self) -> String {
-        self.command(&["CLUSTER", "MYID"])
+        self.ask(&["CLUSTER", "MYID"])
     }
 
     /// Whether it is a primary of its cluster that has the slot.
@@ -381,7 +388,7 @@ impl RedisServer {
     }
 
     fn known_of_itself(&self) -> Known {
-        let nodes: String = self.command(&["CLUSTER", "NODES"]);
+        let nodes: String = self.ask(&["CLUSTER", "NODES"]);
         let known = nodes.lines().map(Known::read);
         let mut myself = known.filter(|known| known.flags.contains("myself"));
         myself.next().expect("a server knows itself")
@@ -389,7 +396,7 @@ impl RedisServer {
 
     /// A field of what `INFO` or `CLUSTER INFO` says; nothing if there is none.
     pub fn info_field(&self, command: &[&str], name: &str) -> String {
-        let info: String = self.command(command);
+        let info: String = self.ask(command);
         let mut lines = info.lines().filter_map(|line| line.split_once(':'));
         let found = lines.find(|(field, _)| *field == name);
         found.map_or_else(String::new, |(_, value)| value.trim().to_owned())
