@@ -360,11 +360,13 @@ impl RedisServer {
                 self.port(),
                 sent.unwrap_or_default()
             );
-            if synced && replicas.contains(&there) {
-                Ok(())
-            } else {
-                Err(format!("{link} with {port}; {replicas}"))
+            if sent == Some("0") {
+                // Something to send, which leaves nothing.
+                let _ = primary.try_command::<u64>(&["PUBLISH", "nobody listens", ""]);
+            } else if synced && replicas.contains(&there) {
+                return Ok(());
             }
+            Err(format!("{link} with {port}; {replicas}"))
         })
     }
 }
