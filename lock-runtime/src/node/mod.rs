@@ -416,6 +416,25 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_takes_no_writes_is_told_by_what_it_says() {
+        for said in [
+            "READONLY You can't write against a read only replica.",
+            "READONLY You can't write against a read only replica. script: 8ebd, on @user_script:9.",
+            "ERR Error running script (call to f_8ebd): @user_script:8: @user_script: 8: -READONLY You can't write against \
+             a read only replica.",
+        ] {
+            assert!(NodeError::from(said).is_readonly(), "{said}");
+        }
+        for said in [
+            "ERR READONLY",
+            "NOREPLICAS Not enough good replicas to write.",
+        ] {
+            assert!(!NodeError::from(said).is_readonly(), "{said}");
+        }
+        assert!(!NodeError::Abstains(Duration::ZERO).is_readonly());
+    }
+
+    #[test]
     fn tokens_are_fresh_and_never_shown() {
         let tokens: Vec<_> = (0..100).map(|_| Token::fresh().expect("random")).collect();
         for (i, token) in tokens.iter().enumerate() {

@@ -10,9 +10,9 @@
 //! with the old one goes on with it. Replication does not help, as it does not wait. So, where there is a quorum to protect
 //! (two nodes and more), two things are asked.
 //!
-//! 1. A vote counts only if within the last [`BELIEVED`] seconds a majority of the sentinels that are configured was asked
-//!    and named this server in this configuration ([`Mandate`]). The look at it comes after the moment from which the lease
-//!    counts, so a lease is over at the latest `BELIEVED + max_ttl` after that majority was asked.
+//! 1. A vote counts only if within the last five seconds ([`BELIEVED`]) a majority of the sentinels was asked and named this
+//!    server in this configuration ([`Mandate`]). The look at it comes after the moment from which the lease counts, so a
+//!    lease is over at the latest `BELIEVED + max_ttl` after that majority was asked.
 //! 2. The new primary has no vote for `max_ttl + BELIEVED` (and a second, for clocks that run at different speeds) from when
 //!    a client first was connected to it after a majority had named it, or until some client has waited that long and left
 //!    a mark: see [`life`](super::life).
