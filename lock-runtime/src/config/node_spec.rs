@@ -17,7 +17,7 @@ use crate::node::redis::Tls;
 /// | URL | node |
 /// |---|---|
 /// | `redis://[[user]:password@]host[:port][/database]` | a server |
-/// | `rediss://…` | the same over TLS |
+/// | `rediss://…` | the same over TLS, with the feature `tls` |
 /// | `redis+unix:///path[?user=…&pass=…&db=…]` | a server on this machine |
 /// | `redis+sentinel://[[user]:password@]host[:port],…/group[/database]` | the primary of a group, wherever its sentinels say that it is |
 /// | `redis+cluster://[[user]:password@]host[:port],…` | a Redis Cluster that these are some of the servers of |

@@ -20,6 +20,10 @@ mod given {
 
     impl Connectors {
         /// For a server that is reached over TLS; `beside` is what was given beside its URL.
+        ///
+        /// # Errors
+        ///
+        /// What of it cannot be used, in words that show nothing of the contents of files.
         pub(in crate::config) fn of(
             &mut self,
             server: &Server,

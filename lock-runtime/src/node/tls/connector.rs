@@ -1,8 +1,8 @@
 //! Makes connections with the certificates that there are at the time.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use std::{fmt, mem};
 
 use tokio::net::TcpStream;
 use tokio::sync;
@@ -110,8 +110,7 @@ impl Connector {
         let this = Arc::clone(self);
         let read = self.reading.run(move || this.read_again());
         if timeout(patience, read).await.is_err() {
-            self.good()
-                .note(format!("they cannot be read in {patience:.0?}"));
+            self.warn_once(&format!("they cannot be read in {patience:.0?}"));
         }
     }
 
@@ -124,37 +123,32 @@ impl Connector {
             let configuration = material.configuration(self.system.as_ref())?;
             Ok(Some((made_from, configuration)))
         });
-        let mut good = self.good();
         match read {
-            Ok(renewed) => {
-                good.trouble = None;
-                if let Some((made_from, configuration)) = renewed {
-                    good.made_from = made_from;
-                    let old = mem::replace(&mut good.configuration, configuration);
-                    drop(good);
-                    drop(old);
-                    tracing::info!(tls = ?self.tls, "certificates were renewed");
-                }
+            Ok(None) => self.good().trouble = None,
+            Ok(Some((made_from, configuration))) => {
+                *self.good() = Good {
+                    configuration,
+                    made_from,
+                    trouble: None,
+                };
+                tracing::info!(tls = ?self.tls, "certificates were renewed");
             }
-            Err(reason) => good.note(reason),
+            Err(reason) => self.warn_once(&reason),
+        }
+    }
+
+    fn warn_once(&self, reason: &str) {
+        let before = self.good().trouble.replace(reason.to_owned());
+        if before.as_deref() != Some(reason) {
+            tracing::warn!(
+                %reason,
+                "certificates cannot be read again: the last good ones stay in use"
+            );
         }
     }
 
     fn good(&self) -> MutexGuard<'_, Good> {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Good {
-    /// Warns once of the same trouble.
-    fn note(&mut self, trouble: String) {
-        if self.trouble.as_ref() != Some(&trouble) {
-            tracing::warn!(
-                reason = %trouble,
-                "certificates cannot be read again: the last good ones stay in use"
-            );
-            self.trouble = Some(trouble);
-        }
     }
 }
 
