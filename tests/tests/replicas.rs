@@ -19,6 +19,14 @@ async fn group(replicas: usize) -> (RedisServer, Vec<RedisServer>) {
     for replica in &replicas {
         replica.follows(&primary).await;
     }
+    // One that follows is sent what is written only when it has said once how far it is.
+    let all = replicas.len().to_string();
+    eventually(DEADLINE, "the replicas have what is written", || {
+        let _: String = primary.command(&["SET", "first", "", "PX", "60000"]);
+        primary.command::<usize>(&["WAIT", &all, "100"]) == replicas.len()
+    })
+    .await;
+    let _: u64 = primary.command(&["DEL", "first"]);
     (primary, replicas)
 }
 
