@@ -48,6 +48,7 @@ pub struct RedisServer {
 pub struct Options {
     password: Option<String>,
     everything: bool,
+    more_rules: Vec<String>,
     arguments: Vec<String>,
     tls: Option<Tls>,
     sentinel: Option<String>,

@@ -55,11 +55,12 @@ mod keys {
 
     /// One server that is a whole cluster, as it refuses scripts whose keys are in different slots.
     async fn cluster() -> RedisServer {
-        let server = RedisServer::options()
-            .argument("--cluster-enabled", "yes")
-            .argument("--cluster-port", &free_port().to_string())
-            .start();
-        server.command::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let server = RedisServer::options().in_cluster().start();
+        // A command that names a range is not known to servers before 7.0.
+        let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
+        let mut command = vec!["CLUSTER", "ADDSLOTS"];
+        command.extend(slots.iter().map(String::as_str));
+        server.command::<()>(&command);
         eventually_async(DEADLINE, "the cluster is whole", || async {
             let info: String = server.command(&["CLUSTER", "INFO"]);
             info.contains("cluster_state:ok")
@@ -69,12 +70,6 @@ mod keys {
         let refused = refused.expect_err("two slots");
         assert_eq!(refused.code(), Some("CROSSSLOT"), "{refused}");
         server
-    }
-
-    /// For the bus of a cluster. Left to itself it is the server's port and 10000, which many ports are too high for.
-    fn free_port() -> u16 {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free loopback port");
-        listener.local_addr().expect("it is bound").port()
     }
 
     fn slot(server: &RedisServer, key: &str) -> u16 {
@@ -87,7 +82,8 @@ mod keys {
         for prefix in PREFIXES {
             let builder = || {
                 let patient = LockManager::builder().node_timeout(Duration::from_secs(1));
-                patient.node(server.url()).prefix(prefix)
+                let url = server.url().replacen("redis://", "redis+cluster://", 1);
+                patient.node(url).prefix(prefix)
             };
             let ours = builder().build().unwrap();
             // So far behind that its fencing tokens take the second round.

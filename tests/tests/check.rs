@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 
 const TTL: Duration = Duration::from_secs(1);
 
+/// What a check looks at besides.
+const LOOKS_AT: &str = "+config|get";
+
 /// A server as the README says to run it.
 fn good() -> Options {
     RedisServer::options()
+        .also_permitted(LOOKS_AT)
         .append_only("everysec")
         .argument("--maxmemory", "100mb")
 }
@@ -180,7 +184,9 @@ async fn evictions_are_counted() {
 
 #[tokio::test]
 async fn disks_that_keep_too_little() {
-    let snapshots = RedisServer::options().argument("--maxmemory", "100mb");
+    let snapshots = RedisServer::options()
+        .also_permitted(LOOKS_AT)
+        .argument("--maxmemory", "100mb");
     let (fleet, locks) = first_of_three(snapshots).await;
     let server = &fleet.servers()[0];
     let nodes = [server.name()];
@@ -202,7 +208,7 @@ async fn disks_that_keep_too_little() {
 /// What is a warning among three is a problem where there is nobody else.
 #[tokio::test]
 async fn one_node_that_forgets_is_a_problem() {
-    let server = RedisServer::start();
+    let server = RedisServer::options().also_permitted(LOOKS_AT).start();
     let locks = LockManager::builder().node(server.url()).build().unwrap();
     let report = check(&locks).await;
     assert!(!report.is_safe(), "{report}");

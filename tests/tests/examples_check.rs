@@ -15,7 +15,11 @@ async fn check(lock_nodes: Option<&str>, arguments: &[&str]) -> (Option<i32>, St
 
 #[tokio::test]
 async fn the_exit_code_says_whether_there_is_a_problem() {
-    let options = || RedisServer::options().append_only("everysec");
+    let options = || {
+        RedisServer::options()
+            .also_permitted("+config|get")
+            .append_only("everysec")
+    };
     let fleet = Fleet::of([options(), options(), options()]);
     let (code, said) = check(Some(&fleet.lock_nodes()), &[]).await;
     assert_eq!(code, Some(0), "{said}");

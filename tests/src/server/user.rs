@@ -5,10 +5,17 @@ use crate::acl;
 use std::collections::BTreeMap;
 
 impl Options {
-    /// [`RedisServer::url`] is that of the default user, who may do everything.
+    /// There is no user but the default one, who may do everything; [`RedisServer::url`] is his.
     #[must_use]
     pub fn everything_permitted(mut self) -> Self {
         self.everything = true;
+        self
+    }
+
+    /// The library may do this as well, in the words of `ACL SETUSER`, as `+config|get`.
+    #[must_use]
+    pub fn also_permitted(mut self, rule: &str) -> Self {
+        self.more_rules.push(rule.to_owned());
         self
     }
 
@@ -24,11 +31,13 @@ impl Options {
     /// What tells the server of the README's user.
     pub(super) fn user_arguments(&self) -> Vec<String> {
         // A Sentinel keeps no keys, and knows few of the commands.
-        if self.sentinel.is_some() {
+        if self.everything || self.sentinel.is_some() {
             return Vec::new();
         }
         let user = ["--user", acl::USER].map(str::to_owned);
-        user.into_iter().chain(acl::rules(acl::USER)).collect()
+        let rules = acl::rules(acl::USER);
+        let more = self.more_rules.iter().cloned();
+        user.into_iter().chain(rules).chain(more).collect()
     }
 }
 
@@ -67,8 +76,9 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        // One that is down or stands still has nothing to say, and of a test that fails one failure is enough.
-        if !self.is_running() || std::thread::panicking() {
+        // One that is down or stands still has nothing to say, and of a test that fails one failure is enough. Where the
+        // harness did not make the user, a test may have made one of its own by that name.
+        if self.options.everything || !self.is_running() || std::thread::panicking() {
             return;
         }
         let refused = self.refused();
