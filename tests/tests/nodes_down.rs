@@ -415,3 +415,24 @@ async fn the_line_of_the_readme_is_enough_to_lock_and_to_wait() {
         assert!(denied.is_empty(), "{denied:?}");
     }
 }
+
+/// What a lock is in one database it is not in another of the same server.
+#[tokio::test]
+async fn a_node_may_be_another_database_of_a_server() {
+    let server = RedisServer::start();
+    let of = |database: &str| {
+        let node = format!("{}{database}", server.url());
+        LockManager::builder().node(node).build().unwrap()
+    };
+    let (first, second) = (of(""), of("/1"));
+    lock_tests::ready(&first).await;
+    lock_tests::ready(&second).await;
+    let there = second.lock("k").ttl(TTL).acquire().await.expect("free");
+    assert!(!server.exists("k"), "the harness asks the first");
+    let here = first.lock("k").ttl(TTL).acquire().await;
+    let here = here.expect("it is another lock");
+    let again = of("/1").lock("k").ttl(TTL).wait(TTL / 1000).acquire().await;
+    assert!(again.expect_err("held").is_busy());
+    here.release().await.expect("released");
+    there.release().await.expect("released");
+}

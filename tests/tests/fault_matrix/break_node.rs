@@ -58,35 +58,8 @@ pub(crate) const SOMEBODY: &str = "somebody else";
 /// Longer than any test takes.
 pub(crate) const FOR_LONG: &str = "60000";
 
-/// What [`Means::Load`] has to load, for ten seconds.
-struct Load {
-    keys: usize,
-    bytes_each: &'static str,
-    micros_each: &'static str,
-}
-
-impl Load {
-    const SMALL: Self = Self {
-        keys: 2000,
-        bytes_each: "100",
-        micros_each: "5000",
-    };
-
-    /// Redis 6.2 answers after every 2 MiB that it has loaded, and cannot be told to do so sooner.
-    const BEFORE_7: Self = Self {
-        keys: 40,
-        bytes_each: "2200000",
-        micros_each: "250000",
-    };
-
-    fn get() -> Self {
-        if is_before_7() {
-            Self::BEFORE_7
-        } else {
-            Self::SMALL
-        }
-    }
-}
+/// How many keys [`Means::Load`] has to load, at half a second for a hundred.
+const LOADED: usize = 2000;
 
 impl<'a> Node<'a> {
     /// Breaks it. When this returns, the fault is there, and has been noticed where connections were closed.
@@ -185,19 +158,24 @@ impl<'a> Node<'a> {
 
     async fn load(self) {
         let server = self.server;
-        let load = Load::get();
-        let keys = load.keys.to_string();
-        server.command::<()>(&["DEBUG", "POPULATE", &keys, "filler", load.bytes_each]);
-        server.set_config("rdbcompression", "no");
+        server.command::<()>(&["DEBUG", "POPULATE", &LOADED.to_string(), "filler", "100"]);
         if !is_before_7() {
             server.set_config("loading-process-events-interval-bytes", "1024");
         }
-        server.set_config("key-load-delay", load.micros_each);
+        server.set_config("key-load-delay", "5000");
         // It answers only when it has loaded, so it is not waited for.
         let mut connection = self.connection();
         let reload = redis::cmd("DEBUG").arg("RELOAD").get_packed_command();
         connection.send_packed_command(&reload).expect("sent");
-        self.until_it_says("LOADING").await;
+        if is_before_7() {
+            // It looks up only after every 2 MiB that it has loaded.
+            eventually(DEADLINE, "it is silent", || {
+                self.server.try_command::<String>(&["PING"]).is_err()
+            })
+            .await;
+        } else {
+            self.until_it_says("LOADING").await;
+        }
     }
 
     async fn run_endless_script(self) -> redis::Connection {
@@ -295,7 +273,7 @@ impl Broken<'_> {
                 }
                 node.until_it_answers().await;
                 let fillers = server.keys("filler:*");
-                assert_eq!(fillers.len(), Load::get().keys);
+                assert_eq!(fillers.len(), LOADED);
                 let unlink = std::iter::once("UNLINK").chain(fillers.iter().map(String::as_str));
                 let _: u64 = server.command(&unlink.collect::<Vec<_>>());
             }

@@ -292,7 +292,7 @@ impl<'a> Cell<'a> {
             outcome,
             Outcome::Outage | Outcome::RunsOut | Outcome::Unconfirmed | Outcome::Before
         );
-        let phrases = self.setting.fault.said.in_phase(self.phase);
+        let phrases = self.setting.fault.says().in_phase(self.phase);
         for node in (0..self.faulty).filter(|_| names_nodes) {
             let name = self.address_of(node);
             let said = votes

@@ -1,6 +1,7 @@
 //! What a row of the table says.
 
 use lock_tests::Mode;
+use lock_tests::version::is_before_7;
 use std::time::Duration;
 
 /// How long a node may take to answer. Longer than by default, as these machines are busy.
@@ -296,6 +297,8 @@ pub(crate) struct Fault {
     pub(crate) alone: Row,
     /// With a majority and with one node, where the server is Redis 6.2 and differs.
     pub(crate) before_7: Option<Row>,
+    /// And where it says something else.
+    said_before_7: Option<Said>,
     pub(crate) said: Said,
     pub(crate) back: Back,
 }
@@ -310,6 +313,7 @@ impl Fault {
             alone: row,
             said,
             before_7: None,
+            said_before_7: None,
             back: Back::AtOnce,
         }
     }
@@ -321,6 +325,22 @@ impl Fault {
     pub(crate) const fn before_7(self, row: Row) -> Self {
         let before_7 = Some(row);
         Self { before_7, ..self }
+    }
+
+    pub(crate) const fn says_before_7(self, said: Said) -> Self {
+        let said_before_7 = Some(said);
+        Self {
+            said_before_7,
+            ..self
+        }
+    }
+
+    /// What the server says that these tests run with.
+    pub(crate) fn says(&self) -> Said {
+        match self.said_before_7 {
+            Some(said) if is_before_7() => said,
+            _ => self.said,
+        }
     }
 
     pub(crate) const fn back(self, back: Back) -> Self {

@@ -218,7 +218,7 @@ faults! {
             Means::Load,
             Row::OUTAGE,
             Said::always(&["LOADING"]),
-        ),
+        ).says_before_7(SILENT),
         saves_fail: Fault::new(
             "`BGSAVE` fails, with `stop-writes-on-bgsave-error`",
             Means::FailingSave,

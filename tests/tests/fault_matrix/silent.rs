@@ -2,7 +2,7 @@
 //! lock-benches --bench faults` has the times.
 
 use lock_runtime::LockManager;
-use lock_tests::version::is_before_7;
+use lock_tests::version::{acquire_command, is_before_7};
 use lock_tests::{DEADLINE, Fleet, Mode, RedisServer, eventually, eventually_async};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -58,7 +58,8 @@ async fn costs_nothing(silent: usize) {
         proxy.set(Mode::HoldAnswers);
     }
     eventually_async(DEADLINE, "they are known to be silent", || async {
-        let asked = || quiet.iter().map(|server| calls(server, "set")).sum::<u64>();
+        let asks = |server| calls(server, acquire_command());
+        let asked = || quiet.iter().map(asks).sum::<u64>();
         let before = asked();
         nodes_of_a_lock().await;
         asked() == before
