@@ -167,9 +167,8 @@ impl Findings {
                 let other = Arc::clone(other);
                 self.add(lasting, node, FindingKind::SameServer { node: other });
             }
-            Some(Unfit::Sentinel | Unfit::OfCluster | Unfit::ByItself) => {
-                self.down(lasting, node, &trouble.reason);
-            }
+            Some(Unfit::OfCluster) => self.add(lasting, node, FindingKind::InCluster {}),
+            Some(Unfit::Sentinel | Unfit::ByItself) => self.down(lasting, node, &trouble.reason),
             None => {
                 let severity = self.without_vote.unwrap_or(Severity::Warning);
                 self.down(severity, node, &trouble.reason);
@@ -252,9 +251,6 @@ impl Findings {
         if info.like.is_some_and(|like| like < OLDEST) {
             let version = info.version.as_str().into();
             self.add(Severity::Problem, node, FindingKind::OldVersion { version });
-        }
-        if info.in_cluster {
-            self.add(Severity::Problem, node, FindingKind::InCluster {});
         }
     }
 

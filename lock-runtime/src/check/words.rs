@@ -105,7 +105,9 @@ impl Finding {
             }
             Kind::New {} => "the first client has to reach all of them, or it waits for max_ttl",
             Kind::OldVersion { .. } => "locks were never tried on it",
-            Kind::InCluster {} => "it sends most locks elsewhere (MOVED), and grants them not",
+            Kind::InCluster {} => {
+                "it would send most locks elsewhere; it is refused, and has no vote"
+            }
             Kind::Eviction {
                 maxmemory: None, ..
             } => "nothing is dropped yet; with a maxmemory, locks that are held will be",

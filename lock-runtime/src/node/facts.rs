@@ -85,7 +85,6 @@ pub(crate) struct Info {
     /// Which version of Redis it is like.
     pub(crate) like: Option<(u32, u32)>,
     pub(crate) is_primary: bool,
-    pub(crate) in_cluster: bool,
     pub(crate) replicas: Vec<String>,
     pub(crate) aof: bool,
     /// What it could not write to disk, if that was the last that was tried.
@@ -127,7 +126,6 @@ impl Info {
             version: version.to_owned(),
             like,
             is_primary: text("role") != "slave",
-            in_cluster: text("redis_mode") == "cluster",
             replicas: replicas(info),
             aof: number("aof_enabled") == 1,
             disk_errors: disk_errors
@@ -183,7 +181,6 @@ mod tests {
                 version: "7.0.15".to_owned(),
                 like: Some((7, 0)),
                 is_primary: true,
-                in_cluster: false,
                 replicas: vec!["10.0.0.2:6379".to_owned(), "[::1]:7000".to_owned()],
                 aof: true,
                 disk_errors: vec!["a snapshot"],

@@ -273,6 +273,12 @@ fn refused_nodes_name_the_other() {
         assert_eq!(found.severity, Severity::Problem);
         assert_eq!(found.found(), says);
     }
+    let of_cluster = Found::Trouble(Unfit::OfCluster.into());
+    let (severity, kind, _) = only(&first_of(3, of_cluster));
+    assert_eq!(
+        (severity, kind),
+        (Severity::Problem, FindingKind::InCluster {})
+    );
     let node: Arc<str> = "node-2:6379".into();
     let same = Found::Trouble(
         Unfit::SameServer {

@@ -59,11 +59,6 @@ fn what_it_is_and_how_it_keeps_things() {
             [Warning, Warning],
         ),
         (
-            changed_info(|info| info.in_cluster = true),
-            FindingKind::InCluster {},
-            [Problem, Problem],
-        ),
-        (
             changed_info(|info| {
                 info.version = "6.0.20".to_owned();
                 info.like = Some((6, 0));
