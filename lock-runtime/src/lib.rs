@@ -21,7 +21,8 @@
 //!
 //! - [`LockManager`] holds the nodes; [`LockManager::lock`] asks for a lock without the attribute.
 //! - [`Lease`] is a lock that is held. [`LockError`] says why it is not.
-//! - [`LockManager::check`] looks at the nodes, and says what to change about them.
+//! - [`LockManager::check`] looks at the nodes, and says what to change about them;
+//!   [`LockManager::inspect`] at who has a lock, and [`LockManager::force_release`] takes it from him.
 //! - [`assert_held`] is for functions that must never run unguarded.
 //!
 //! The README says what is promised and what is not, and how to run the nodes.
@@ -45,6 +46,9 @@ pub use lease::Lease;
 pub use manager::LockManager;
 #[cfg(feature = "tls")]
 pub use node::tls::Tls;
+pub use operator::{
+    ForceRelease, Holding, Inspection, LockOwner, NodeInspection, NodeRelease, Verdict,
+};
 pub use request::{LockRequest, OnLost};
 pub use shutdown::Shutdown;
 pub use telemetry::Stats;
@@ -65,6 +69,7 @@ mod key;
 mod lease;
 mod manager;
 mod node;
+mod operator;
 mod queue;
 mod redlock;
 mod request;
@@ -72,6 +77,7 @@ mod running;
 mod shutdown;
 #[cfg(test)]
 mod simulation;
+mod table;
 mod telemetry;
 mod wait;
 

@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 
 use crate::check::{Report, check};
 use crate::config::{LockManagerBuilder, memory};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, LockError};
 use crate::key::LockKey;
+use crate::operator::{self, ForceRelease, Inspection};
 use crate::request::LockRequest;
 use crate::shutdown::{Shutdown, shut_down};
 use crate::telemetry::Stats;
@@ -126,6 +127,55 @@ impl LockManager {
     /// Dropping the future is safe. What was begun ends by itself in the same time.
     pub async fn check(&self) -> Report {
         check(&self.core.redlock, self.core.max_ttl).await
+    }
+
+    /// Looks at who has a lock, on each node: the owner, for how much longer, and the last fencing token. Works for locks of
+    /// clients in other languages too. Changes nothing.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockManager, Verdict};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// # let locks = LockManager::in_memory();
+    /// let inspection = locks.inspect("order:1").await?;
+    /// println!("{inspection}");
+    /// assert_eq!(inspection.verdict(), Verdict::Free);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Nodes that have no vote are asked as well. Takes four `node_timeout`s at the most, or one second if that is longer;
+    /// dropping the future is safe.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`](crate::LockError::InvalidKey): there can be no such lock. That nodes do not answer is no error: it is what
+    /// they say.
+    pub async fn inspect(&self, key: impl Into<LockKey>) -> Result<Inspection, LockError> {
+        operator::inspect(&self.core.redlock, key.into()).await
+    }
+
+    /// Takes a lock from whoever has it, in this process or another one, for an operator who knows that its holder should not
+    /// go on.
+    ///
+    /// The holder loses it with his next renewal, when a third of his TTL has passed: his body is stopped, his release
+    /// frees the lock, and who waits is told. A holder who is not heard from, or does not renew, may believe in the lock until
+    /// the time is over that he was granted, so it stays for that long, and nobody runs next to him:
+    /// [`free_in`](ForceRelease::free_in) says how long that is at the most. No wait is made longer by it than the TTL
+    /// that the lock has. A key without a TTL, which is no lock of this library, ends after `max_ttl`.
+    ///
+    /// Nodes that have no vote are told as well. Fencing tokens are kept, so that later holders have larger ones. Clients in
+    /// other languages find another owner in the lock when they renew it, and when they release it; then it is free when
+    /// its TTL has run out. Versions of this library that do not know of it do the same.
+    ///
+    /// Takes four `node_timeout`s at the most, or one second if that is longer, and twice that if a node lacks the lock.
+    /// Dropping the future does not stop it. Calling it again does no harm, and is what to do where
+    /// [too few nodes](ForceRelease::is_complete) were reached.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidKey`](crate::LockError::InvalidKey): there can be no such lock.
+    pub async fn force_release(&self, key: impl Into<LockKey>) -> Result<ForceRelease, LockError> {
+        operator::force_release(&self.core.redlock, key.into(), self.core.max_ttl).await
     }
 
     /// Ends the use of locks, for a process that is about to exit: from now on, and for good, new locks are refused with

@@ -279,7 +279,7 @@ async fn nodes_that_are_not_independent() {
 /// With one node a failover is all that it takes to lose a lock.
 #[tokio::test]
 async fn replicas_that_are_not_asked_or_not_there() {
-    let [primary, replica] = [good().append_only("always").start(), options().start()];
+    let [primary, replica] = [good().append_only("always").start(), RedisServer::start()];
     let port = primary.port().to_string();
     replica.command::<()>(&["REPLICAOF", "127.0.0.1", &port]);
     let with = |replicas| {

@@ -101,13 +101,12 @@ impl Redlock {
     /// The nodes, where none can be asked any more.
     fn unexamined(&self) -> Vec<(Arc<str>, Vec<Server>)> {
         let ended = || NodeError::from("the lock manager has ended");
-        let names = self.node_names().into_iter().map(Arc::<str>::from);
-        let silent = names.map(|name| {
+        let silent = self.names().map(|name| {
             let server = Server {
-                name: Arc::clone(&name),
+                name: Arc::clone(name),
                 found: Found::Trouble(ended().into()),
             };
-            (name, vec![server])
+            (Arc::clone(name), vec![server])
         });
         silent.collect()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::finding::{Finding, Severity};
+use crate::table::Table;
 
 /// The nodes as a [check](crate::LockManager::check) found them, and what there is to be said of them.
 ///
@@ -159,20 +160,9 @@ impl fmt::Display for ServerState {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const HEAD: [&str; 5] = ["node", "state", "round trip", "version", "role"];
-        let mut rows = vec![HEAD.map(str::to_owned)];
-        rows.extend(self.servers.iter().map(ServerReport::cells));
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
-        };
-        let widths: [usize; 5] = std::array::from_fn(width);
-        for row in &rows {
-            let cells = row.iter().zip(widths);
-            let line: Vec<_> = cells
-                .map(|(cell, width)| format!("{cell:width$}"))
-                .collect();
-            writeln!(f, "{}", line.join("  ").trim_end())?;
+        let mut table = Table::headed(["node", "state", "round trip", "version", "role"]);
+        for server in &self.servers {
+            table.push(server.cells());
         }
         let counts = [Severity::Problem, Severity::Warning, Severity::Note].map(|severity| {
             let count = self.count(severity);
@@ -192,7 +182,7 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "\n{voting} of {nodes} {of_nodes}, and {needed} must. {}.",
+            "{table}\n{voting} of {nodes} {of_nodes}, and {needed} must. {}.",
             counts.join(", ")
         )?;
         for finding in &self.findings {

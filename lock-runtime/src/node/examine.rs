@@ -17,7 +17,6 @@ use super::listening::Subscriptions;
 use super::pool::Slot;
 use super::script::NOTHING;
 use super::target::{Place, Target};
-use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError, sibling};
 
@@ -106,8 +105,9 @@ async fn answers(
     limit: &Limit,
 ) -> Result<Vec<Answer>, NodeError> {
     let answers = link.send_each(commands, limit).await?.into_iter();
-    let said = |error| Trouble::from(error).reason;
-    Ok(answers.map(|answer| answer.map_err(said)).collect())
+    Ok(answers
+        .map(|answer| answer.map_err(NodeError::into_words))
+        .collect())
 }
 
 async fn ask_one(

@@ -12,9 +12,11 @@ use tokio::time::Instant;
 
 use super::facts::{Found, Server};
 use super::listening::Listening;
+use super::seizure::MARK;
+use super::sibling;
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
-    Released, Reply, Return, Standing, Token,
+    Acquired, Ask, Extension, Fence, Holder, Kept, Limit, Listener, Node, NodeError, Owner, Raise,
+    Released, Reply, Return, Seizure, Standing, Token,
 };
 use crate::clock;
 
@@ -28,8 +30,28 @@ pub(crate) struct MemoryNode {
 
 #[derive(Default)]
 struct State {
-    locks: Expiring<Token>,
+    locks: Expiring<Stored>,
     fences: Expiring<u64>,
+}
+
+/// Whose a lock is, in the form in which servers keep it.
+#[derive(PartialEq, Eq)]
+struct Stored(Owner);
+
+impl Stored {
+    fn is(&self, token: Token) -> bool {
+        *self.0.0 == *token.as_bytes()
+    }
+
+    fn was(&self, token: Token) -> bool {
+        self.0.0.strip_prefix(MARK) == Some(token.as_bytes())
+    }
+}
+
+impl From<Token> for Stored {
+    fn from(token: Token) -> Self {
+        Self(Owner(token.as_bytes().into()))
+    }
 }
 
 impl MemoryNode {
@@ -68,16 +90,45 @@ impl State {
         ttl: Duration,
         fence: Option<&Fence>,
     ) -> Result<Acquired, NodeError> {
-        if let Some(owner) = self.locks.get(key)
-            && *owner != token
+        if let Some(stored) = self.locks.get(key)
+            && !stored.is(token)
         {
-            return Ok(Acquired::found(owner.as_bytes(), token));
+            return Ok(Acquired::Held(stored.0.clone()));
         }
-        self.locks.set(key, token, ttl)?;
+        self.locks.set(key, token.into(), ttl)?;
         match fence {
             Some(fence) => self.remember(fence).map(Acquired::Granted),
             None => Ok(Acquired::Granted(0)),
         }
+    }
+
+    fn is_of(&self, key: &Arc<str>, token: Token) -> bool {
+        self.locks.get(key).is_some_and(|stored| stored.is(token))
+    }
+
+    fn holder(&self, key: &Arc<str>) -> Option<Holder> {
+        let (Stored(owner), expires) = self.locks.by_key.get(key)?;
+        Some(Holder {
+            owner: owner.clone(),
+            remaining: Some(expires.saturating_duration_since(Instant::now())),
+        })
+    }
+
+    /// Puts the mark where the owner was, for as long as the lock lives.
+    fn seize(&mut self, seizure: &Seizure) -> Result<Option<Holder>, NodeError> {
+        let before = self.holder(&seizure.key);
+        let owner = before.as_ref().map(|holder| &holder.owner);
+        let Some(owner) = owner.or(seizure.refused.as_ref()) else {
+            return Ok(None);
+        };
+        let mark = match owner.seized_from() {
+            Some(_) => owner.clone(),
+            None => Owner([MARK, &owner.0].concat().into()),
+        };
+        let left = before.as_ref().and_then(|holder| holder.remaining);
+        let left = left.unwrap_or(seizure.keep);
+        self.locks.set(&seizure.key, Stored(mark), left)?;
+        Ok(before)
     }
 
     /// Stores a fencing token unless a larger one is stored. Answers what was stored before.
@@ -102,7 +153,7 @@ impl Node for MemoryNode {
             if !ask.commit(position) {
                 return Err(NodeError::from("decided without it"));
             }
-            if state.locks.get(&ask.key) == Some(&ask.token) {
+            if state.is_of(&ask.key, ask.token) {
                 // An earlier request of this attempt was late, and it counts.
                 let fence = ask.fence.as_ref().map(|fence| state.remember(fence));
                 return fence.unwrap_or(Ok(0)).map(Acquired::Granted);
@@ -130,7 +181,7 @@ impl Node for MemoryNode {
 
     fn raise(self: Arc<Self>, raise: Arc<Raise>) -> Reply<u64> {
         let mut state = self.state();
-        let stored = if state.locks.get(&raise.key) == Some(&raise.token) {
+        let stored = if state.is_of(&raise.key, raise.token) {
             state.remember(&raise.fence)
         } else {
             Err("the lock is not ours there".into())
@@ -152,10 +203,15 @@ impl Node for MemoryNode {
             ..
         } = give_back;
         let mut state = self.state();
-        if state.locks.get(key) != Some(token) {
+        let was_seized = state
+            .locks
+            .get(key)
+            .is_some_and(|stored| stored.was(*token));
+        if !was_seized && !state.is_of(key, *token) {
             return Some(Released::NotOurs);
         }
-        if keep.is_some_and(|keep| state.locks.set(key, *token, keep).is_ok()) {
+        let keep = keep.filter(|_| !was_seized);
+        if keep.is_some_and(|keep| state.locks.set(key, (*token).into(), keep).is_ok()) {
             return Some(Released::Done { told: 0 });
         }
         state.locks.remove(key);
@@ -169,11 +225,7 @@ impl Node for MemoryNode {
     }
 
     fn look(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Option<Holder>> {
-        let state = self.state();
-        let holder = state.locks.by_key.get(&key).map(|(owner, expires)| Holder {
-            owner: Owner(owner.as_bytes().into()),
-            remaining: Some(expires.saturating_duration_since(Instant::now())),
-        });
+        let holder = self.state().holder(&key);
         Box::pin(ready(Ok(holder)))
     }
 
@@ -189,6 +241,21 @@ impl Node for MemoryNode {
     /// It loses nothing while its process lives.
     fn standing(self: Arc<Self>, _limit: Limit) -> Reply<Standing> {
         Box::pin(ready(Ok(Standing::Votes)))
+    }
+
+    fn inspect(self: Arc<Self>, key: Arc<str>, _limit: Limit) -> Reply<Kept> {
+        let state = self.state();
+        let kept = Kept {
+            holder: state.holder(&key),
+            fence: state.fences.get(&sibling::fence(&key)).copied(),
+            abstains: None,
+        };
+        Box::pin(ready(Ok(kept)))
+    }
+
+    fn seize(self: Arc<Self>, seizure: Arc<Seizure>) -> Reply<Option<Holder>> {
+        let seized = self.state().seize(&seizure);
+        Box::pin(ready(seized))
     }
 
     fn examine(self: Arc<Self>, _limit: Limit) -> Reply<Vec<Server>> {

@@ -16,6 +16,7 @@ pub(crate) mod registry;
 mod role;
 mod route;
 mod script;
+pub(crate) mod seizure;
 mod sentinel;
 mod sibling;
 mod target;
@@ -42,6 +43,7 @@ use crate::clock;
 pub(crate) use listener::Listener;
 #[cfg(test)]
 pub(crate) use listening::{Listening, Subscriptions};
+pub(crate) use seizure::{Kept, Seizure};
 
 /// The answer of a node, on its way. Boxed, as nodes of different kinds vote together. It ends when its [`Limit`] does,
 /// which whoever polls it has to see to.
@@ -85,6 +87,13 @@ pub(crate) trait Node: Send + Sync + fmt::Debug {
 
     /// Whether it has a vote, looked up anew where that may have changed.
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing>;
+
+    /// What it keeps of a lock, also without a vote. Changes nothing.
+    fn inspect(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Kept>;
+
+    /// Takes the lock from whoever has it, also without a vote: see [`seizure`]. Answers who that was, and for how long the mark
+    /// is there.
+    fn seize(self: Arc<Self>, seizure: Arc<Seizure>) -> Reply<Option<Holder>>;
 
     /// What there is to know of its servers, for somebody who looks after the deployment. Leaves everything as it is.
     fn examine(self: Arc<Self>, limit: Limit) -> Reply<Vec<facts::Server>>;
@@ -388,6 +397,16 @@ impl NodeError {
     /// Of several keys that are on their way to another server of a cluster, some have arrived.
     pub(crate) fn is_tryagain(&self) -> bool {
         matches!(self, Self::Failed(reason) if reason.starts_with("TRYAGAIN"))
+    }
+}
+
+impl NodeError {
+    /// As part of a sentence.
+    pub(crate) fn into_words(self) -> Arc<str> {
+        match self {
+            Self::Failed(reason) => reason,
+            Self::Abstains(left) => format!("it has no vote for another {left:.0?}").into(),
+        }
     }
 }
 

@@ -15,10 +15,11 @@ use super::route::{Servers, Work};
 use super::script::{
     ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD, RELEASE_HEARD,
 };
+use super::seizure::{holder, inspect, seize};
 use super::sibling;
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Limit, Listener, Node, NodeError, Owner, Raise,
-    Released, Reply, Return, Standing,
+    Acquired, Ask, Extension, Fence, Holder, Kept, Limit, Listener, Node, NodeError, Raise,
+    Released, Reply, Return, Seizure, Standing,
 };
 
 pub(crate) use super::target::{Place, Sentinels, Target, marker};
@@ -234,11 +235,7 @@ impl Node for RedisNode {
                 }
             };
             match answers.as_slice() {
-                [Value::Nil, _] => Ok(None),
-                [Value::BulkString(owner), Value::Int(millis)] => Ok(Some(Holder {
-                    owner: Owner(owner.as_slice().into()),
-                    remaining: u64::try_from(*millis).ok().map(Duration::from_millis),
-                })),
+                [owner, millis] => holder(owner, millis),
                 _ => Err(UNEXPECTED.into()),
             }
         })
@@ -266,6 +263,14 @@ impl Node for RedisNode {
 
     fn standing(self: Arc<Self>, limit: Limit) -> Reply<Standing> {
         Box::pin(async move { self.servers.standing(&limit).await })
+    }
+
+    fn inspect(self: Arc<Self>, key: Arc<str>, limit: Limit) -> Reply<Kept> {
+        Box::pin(async move { inspect(&self.servers, &key, &limit).await })
+    }
+
+    fn seize(self: Arc<Self>, seizure: Arc<Seizure>) -> Reply<Option<Holder>> {
+        Box::pin(async move { seize(&self.servers, &seizure).await })
     }
 
     fn examine(self: Arc<Self>, limit: Limit) -> Reply<Vec<Server>> {
@@ -337,7 +342,7 @@ fn release(name: &str, script: &str, give_back: &Return, aloud: Option<Duration>
 }
 
 /// An empty command with room for what the hot path sends.
-fn command(name: &str, key: &str) -> Cmd {
+pub(super) fn command(name: &str, key: &str) -> Cmd {
     const MOST_ARGUMENTS: usize = 7;
     const NAME_HASH_TOKEN_AND_NUMBERS: usize = 128;
     let mut command = Cmd::with_capacity(MOST_ARGUMENTS, NAME_HASH_TOKEN_AND_NUMBERS + key.len());
@@ -346,14 +351,14 @@ fn command(name: &str, key: &str) -> Cmd {
 }
 
 /// Redis counts in milliseconds, and takes none for an error.
-fn whole_millis(duration: Duration) -> u64 {
+pub(super) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros().div_ceil(1000))
         .unwrap_or(u64::MAX)
         .max(1)
 }
 
 /// Not quoted: it may be anything, also what was sent.
-const UNEXPECTED: &str = "an answer that Redis does not give";
+pub(super) const UNEXPECTED: &str = "an answer that Redis does not give";
 
 #[cfg(test)]
 pub(super) mod tests;

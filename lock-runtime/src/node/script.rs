@@ -54,3 +54,4 @@ script!(RAISE, "raise.lua");
 script!(RELEASE, "release.lua");
 script!(RELEASE_ALOUD, "release_aloud.lua");
 script!(RELEASE_HEARD, "release_heard.lua");
+script!(SEIZE, "seize.lua");

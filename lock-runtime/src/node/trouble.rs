@@ -64,10 +64,7 @@ impl From<Arc<str>> for Trouble {
 
 impl From<NodeError> for Trouble {
     fn from(error: NodeError) -> Self {
-        match error {
-            NodeError::Failed(reason) => reason.into(),
-            NodeError::Abstains(left) => format!("it has no vote for another {left:.0?}").into(),
-        }
+        error.into_words().into()
     }
 }
 

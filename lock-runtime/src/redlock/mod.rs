@@ -15,6 +15,7 @@ mod quorum;
 mod raise;
 pub(crate) mod renew;
 mod replies;
+pub(crate) mod seize;
 mod split;
 pub(crate) mod validity;
 
@@ -308,6 +309,11 @@ impl Redlock {
     /// What fencing tokens are made from.
     pub(crate) fn wall_clock(&self) -> SystemTime {
         (self.fences.clock)()
+    }
+
+    /// What the nodes are called, in their order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.iter().map(|node| node.name())
     }
 
     pub(crate) fn node_names(&self) -> Vec<&str> {

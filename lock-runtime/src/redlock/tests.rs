@@ -11,8 +11,8 @@ use super::{Fences, Redlock, Want};
 use crate::executor::Executor;
 use crate::node::facts::Server;
 use crate::node::{
-    Acquired, Ask, Extension, Holder, Limit, Listener, Node, NodeError, Owner, Raise, Released,
-    Reply, Return, Standing,
+    Acquired, Ask, Extension, Holder, Kept, Limit, Listener, Node, NodeError, Owner, Raise,
+    Released, Reply, Return, Seizure, Standing,
 };
 
 const WANT: Want = Want {
@@ -103,6 +103,14 @@ impl Node for Told {
 
     fn standing(self: Arc<Self>, _: Limit) -> Reply<Standing> {
         Box::pin(async { Ok(Standing::Votes) })
+    }
+
+    fn inspect(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<Kept> {
+        Box::pin(async { Err("not asked for".into()) })
+    }
+
+    fn seize(self: Arc<Self>, _: Arc<Seizure>) -> Reply<Option<Holder>> {
+        Box::pin(async { Err("not asked for".into()) })
     }
 
     fn examine(self: Arc<Self>, _: Limit) -> Reply<Vec<Server>> {

@@ -18,8 +18,8 @@ use super::scenario::NODE_TIMEOUT;
 use super::server::{Answer, Question};
 use crate::node::facts::Server;
 use crate::node::{
-    Acquired, Ask, Extension, Holder, Limit, Listener, Listening, Node, NodeError, Raise, Released,
-    Reply, Return, Standing, Subscriptions,
+    Acquired, Ask, Extension, Holder, Kept, Limit, Listener, Listening, Node, NodeError, Raise,
+    Released, Reply, Return, Seizure, Standing, Subscriptions,
 };
 
 /// See the [module](self).
@@ -298,6 +298,15 @@ impl Node for SimulatedNode {
                 _ => Ok(Standing::Votes),
             }
         })
+    }
+
+    /// No client of the simulation asks this, nor the next.
+    fn inspect(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<Kept> {
+        Box::pin(ready(Err("not asked for".into())))
+    }
+
+    fn seize(self: Arc<Self>, _: Arc<Seizure>) -> Reply<Option<Holder>> {
+        Box::pin(ready(Err("not asked for".into())))
     }
 
     /// No client of the simulation asks.

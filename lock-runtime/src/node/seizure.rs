@@ -1,0 +1,125 @@
+//! Looking at a lock, and taking it from whoever has it: for an operator.
+//!
+//! A lock that is taken from its owner must not be free at once. The owner believes in it until he hears of it, or until the
+//! time is over that he was granted; and a lock that is merely deleted, he takes again with his next renewal. So what is left in
+//! his place is a [mark](MARK) with his name, for the time that the lock had left. His renewals find somebody else there, and
+//! he has lost it. His release ends the mark, as he knows that he has it no more. If nothing is heard of him, the mark ends
+//! when he, too, knows it. No time that was granted is made shorter by it, so whoever is granted the lock comes later.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ::redis::{Cmd, Value};
+
+use super::redis::{UNEXPECTED, command, whole_millis};
+use super::route::Servers;
+use super::script::SEIZE;
+use super::{Holder, Limit, NodeError, Owner, sibling};
+
+/// Stands before the owner from whom an operator has taken a lock.
+pub(crate) const MARK: &[u8] = b"forced:";
+
+impl Owner {
+    /// The owner from whom the lock was taken, if it was.
+    pub(crate) fn seized_from(&self) -> Option<Self> {
+        self.0.strip_prefix(MARK).map(|owner| Self(owner.into()))
+    }
+}
+
+/// A lock that is to be taken from its owner, the same on all nodes.
+#[derive(Debug)]
+pub(crate) struct Seizure {
+    pub(crate) key: Arc<str>,
+    /// How long the mark lives where the lock has no end, or nobody has it.
+    pub(crate) keep: Duration,
+    /// Whose renewals are to be refused where nobody has it: they would take it again.
+    pub(crate) refused: Option<Owner>,
+    pub(crate) limit: Limit,
+    /// As servers take it; made by the first node that needs it.
+    pub(crate) command: OnceLock<Cmd>,
+}
+
+/// What a node keeps of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) holder: Option<Holder>,
+    /// The largest fencing token that was stored.
+    pub(crate) fence: Option<u64>,
+    /// The node has no vote for so much longer.
+    pub(crate) abstains: Option<Duration>,
+}
+
+pub(super) async fn inspect(
+    servers: &Servers,
+    key: &str,
+    limit: &Limit,
+) -> Result<Kept, NodeError> {
+    let mut questions = ::redis::pipe();
+    questions.cmd("GET").arg(key);
+    questions.cmd("PTTL").arg(key);
+    questions.cmd("GET").arg(&*sibling::fence(key));
+    let mut way = servers.way(key);
+    let (link, answers) = loop {
+        let link = way.any(limit).await?;
+        match link.send_all(&questions, limit).await {
+            Err(error) if way.leads_on(&error, limit).await => {}
+            answers => break (link, answers?),
+        }
+    };
+    let [owner, millis, fence] = &*answers else {
+        return Err(UNEXPECTED.into());
+    };
+    Ok(Kept {
+        holder: holder(owner, millis)?,
+        fence: ::redis::from_redis_value_ref(fence).ok(),
+        abstains: match link.votes() {
+            Err(NodeError::Abstains(for_another)) => Some(for_another),
+            Ok(()) | Err(NodeError::Failed(_)) => None,
+        },
+    })
+}
+
+pub(super) async fn seize(
+    servers: &Servers,
+    seizure: &Seizure,
+) -> Result<Option<Holder>, NodeError> {
+    let limit = &seizure.limit;
+    let with = |name: &str, script: &str| {
+        let mut command = command(name, &seizure.key);
+        command.arg(script).arg(1).arg(&*seizure.key);
+        command.arg(whole_millis(seizure.keep));
+        let refused = seizure.refused.as_ref().map(|owner| &*owner.0);
+        command.arg(refused.unwrap_or_default());
+        command
+    };
+    let mut way = servers.way(&seizure.key);
+    let answer = loop {
+        let link = way.any(limit).await?;
+        match SEIZE
+            .call(&link, limit, &seizure.command, with, || true)
+            .await
+        {
+            Err(error) if way.leads_on(&error, limit).await => {}
+            answer => break answer?,
+        }
+    };
+    match &answer {
+        Value::Array(answer) => match &**answer {
+            [owner, millis] => holder(owner, millis),
+            _ => Err(UNEXPECTED.into()),
+        },
+        _ => Err(UNEXPECTED.into()),
+    }
+}
+
+/// From an owner, or none, and `PTTL`.
+pub(super) fn holder(owner: &Value, millis: &Value) -> Result<Option<Holder>, NodeError> {
+    match (owner, millis) {
+        (Value::Nil, _) => Ok(None),
+        (Value::BulkString(owner), Value::Int(millis)) => Ok(Some(Holder {
+            owner: Owner(owner.as_slice().into()),
+            remaining: u64::try_from(*millis).ok().map(Duration::from_millis),
+        })),
+        _ => Err(UNEXPECTED.into()),
+    }
+}

@@ -1,0 +1,218 @@
+//! Who has a lock, as each node says, and what that amounts to.
+
+use lock_runtime::{Inspection, LockManager, LockManagerBuilder, NodeSpec, Verdict, memory};
+use lock_tests::{DEADLINE, Disk, Fleet, RedisServer, eventually_async, ready};
+use std::time::Duration;
+
+const TTL: Duration = Duration::from_secs(30);
+
+async fn inspect(locks: &LockManager, key: &str) -> Inspection {
+    locks.inspect(key).await.expect("a key")
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_is_the_same_on_all_nodes() {
+    let fleet = Fleet::start(3);
+    let locks = fleet.builder().prefix("shop:").build().unwrap();
+    ready(&locks).await;
+    assert_eq!(inspect(&locks, "k").await.verdict(), Verdict::Free);
+
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .fenced(true)
+        .acquire()
+        .await
+        .expect("free");
+    let all = eventually_async(DEADLINE, "all have it", || async {
+        let inspection = inspect(&locks, "k").await;
+        let all = inspection
+            .nodes()
+            .iter()
+            .all(|node| node.holding().is_some());
+        if all { Ok(inspection) } else { Err(inspection) }
+    });
+    let inspection = all.await;
+    let Verdict::Held {
+        owner, remaining, ..
+    } = inspection.verdict()
+    else {
+        panic!("{inspection}")
+    };
+    assert!(
+        remaining > Some(TTL / 2) && remaining <= Some(TTL),
+        "{remaining:?}"
+    );
+    for (node, value) in inspection.nodes().iter().zip(fleet.values("shop:k")) {
+        let value = value.expect("all have it");
+        assert_eq!(
+            node.holding().map(lock_runtime::Holding::owner),
+            Some(&owner)
+        );
+        assert_eq!(owner.as_bytes(), value.as_bytes());
+        assert_eq!(node.fence(), Some(lease.fence()));
+        let text = inspection.to_string();
+        assert!(
+            text.contains(&value) && text.contains(node.node()),
+            "{text}"
+        );
+        assert!(!format!("{inspection:?}").contains(&value));
+    }
+    lease.release().await.expect("released");
+    let inspection = inspect(&locks, "k").await;
+    assert_eq!(inspection.verdict(), Verdict::Free, "{inspection}");
+    assert!(inspection.nodes().iter().all(|node| node.fence().is_some()));
+}
+
+/// Whatever their tokens are, and for ever.
+#[tokio::test]
+async fn locks_of_other_clients_are_shown_to_the_byte() {
+    let fleet = Fleet::start(3);
+    let locks = fleet.manager();
+    ready(&locks).await;
+    for (token, shown) in [
+        (&b"\x00\xff\xfe'\"\n"[..], "\\x00\\xff\\xfe'\"\\n"),
+        (b"0b5e1f7c9a774fcb", "0b5e1f7c9a774fcb"),
+    ] {
+        for server in fleet.servers() {
+            let client = redis::Client::open(server.url()).expect("a URL");
+            let mut connection = client.get_connection().expect("it answers");
+            redis::cmd("SET")
+                .arg("k")
+                .arg(token)
+                .exec(&mut connection)
+                .expect("it is set");
+        }
+        let inspection = inspect(&locks, "k").await;
+        let Verdict::Held {
+            owner,
+            remaining: None,
+            ..
+        } = inspection.verdict()
+        else {
+            panic!("{inspection}")
+        };
+        assert_eq!(owner.as_bytes(), token);
+        assert!(
+            inspection
+                .to_string()
+                .contains(&format!("held by {shown}, for ever")),
+            "{inspection}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_the_nodes_do_not_agree_on_or_do_not_say() {
+    let fleet = Fleet::start(5);
+    fleet.found().await;
+    let locks = fleet
+        .builder()
+        .node_timeout(Duration::from_millis(100))
+        .build()
+        .unwrap();
+    ready(&locks).await;
+    let set = |server: &RedisServer, owner: &str| {
+        server.command::<()>(&["SET", "k", owner, "PX", "60000"]);
+    };
+    let servers = fleet.servers();
+    set(&servers[0], "a");
+    set(&servers[1], "a");
+    assert_eq!(
+        inspect(&locks, "k").await.verdict(),
+        Verdict::Free,
+        "three would grant it"
+    );
+    set(&servers[2], "b");
+    assert_eq!(inspect(&locks, "k").await.verdict(), Verdict::Split);
+    for (server, key) in [(&servers[3], "k"), (&servers[4], "k")] {
+        server.command::<()>(&["RPUSH", key, "x"]);
+    }
+    let inspection = inspect(&locks, "k").await;
+    assert_eq!(
+        inspection.verdict(),
+        Verdict::Unknown,
+        "whoever is there may have a majority"
+    );
+    assert!(
+        inspection.nodes()[4]
+            .error()
+            .is_some_and(|error| error.contains("WRONGTYPE"))
+    );
+
+    servers[3].kill();
+    servers[4].pause();
+    eventually_async(DEADLINE, "why they do not answer is said", || async {
+        let inspection = inspect(&locks, "k").await;
+        let says = |node: usize| {
+            inspection.nodes()[node]
+                .error()
+                .map(str::to_owned)
+                .unwrap_or_default()
+        };
+        let said = says(3).contains("refused") && !says(4).is_empty();
+        if said && inspection.verdict() == Verdict::Unknown {
+            Ok(())
+        } else {
+            Err(inspection)
+        }
+    })
+    .await;
+}
+
+/// It has the lock, and its word would not count.
+#[tokio::test]
+async fn a_node_without_a_vote_is_asked_and_known_as_that() {
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let locks = fleet.manager();
+    ready(&locks).await;
+    fleet.servers()[0].restart(Disk::Lose).await;
+    let young = eventually_async(DEADLINE, "it is connected again", || async {
+        let inspection = inspect(&locks, "k").await;
+        let young = inspection.nodes()[0].abstains().is_some();
+        if young {
+            Ok(inspection)
+        } else {
+            Err(inspection)
+        }
+    });
+    assert_eq!(young.await.verdict(), Verdict::Free);
+    fleet.servers()[1].kill();
+    eventually_async(DEADLINE, "one would grant it", || async {
+        let inspection = inspect(&locks, "k").await;
+        if inspection.verdict() == Verdict::Unknown {
+            Ok(())
+        } else {
+            Err(inspection)
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn embedded_nodes_answer_too() {
+    let nodes: Vec<NodeSpec> = std::iter::repeat_with(memory).take(3).collect();
+    let locks = nodes
+        .into_iter()
+        .fold(LockManager::builder(), LockManagerBuilder::node);
+    let locks = locks.build().unwrap();
+    let lease = locks
+        .lock("k")
+        .ttl(TTL)
+        .fenced(true)
+        .acquire()
+        .await
+        .expect("free");
+    let inspection = inspect(&locks, "k").await;
+    assert!(
+        matches!(inspection.verdict(), Verdict::Held { .. }),
+        "{inspection}"
+    );
+    assert!(
+        inspection
+            .nodes()
+            .iter()
+            .all(|node| node.fence() == Some(lease.fence()))
+    );
+}
