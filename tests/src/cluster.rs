@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const SLOTS: u16 = 16_384;
 
 /// How long a node of a test may take to answer. These machines are busy.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A primary fails over to a replica, and others are found to have failed, in a while that a busy machine may need.
 const LONG: Duration = Duration::from_secs(60);

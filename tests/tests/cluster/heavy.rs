@@ -2,7 +2,7 @@
 
 use super::TTL;
 use lock_runtime::LockManager;
-use lock_tests::{Cluster, DEADLINE, Recorder, dropped_after, eventually, ready};
+use lock_tests::{Cluster, DEADLINE, Recorder, dropped_after, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -103,16 +103,12 @@ impl Contest {
     }
 }
 
-/// Patient with servers that have to be, and with a machine that is busy.
-async fn managers(cluster: &Cluster) -> Vec<LockManager> {
-    let mut managers = Vec::new();
-    for _ in 0..3 {
-        let builder = cluster.builder().node_timeout(Duration::from_secs(5));
-        let locks = builder.build().expect("a good configuration");
-        ready(&locks).await;
-        managers.push(locks);
-    }
-    managers
+async fn managers(cluster: &Cluster) -> [LockManager; 3] {
+    [
+        cluster.manager().await,
+        cluster.manager().await,
+        cluster.manager().await,
+    ]
 }
 
 /// Moves a slot to the next server, with a moment between the steps.
