@@ -9,10 +9,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::redis::{Cmd, Value};
+use ::redis::{Cmd, Pipeline, Value};
 
 use super::redis::{UNEXPECTED, command, whole_millis};
-use super::route::Servers;
+use super::route::{Servers, Via};
 use super::script::SEIZE;
 use super::{Holder, Limit, NodeError, Owner, sibling};
 
@@ -57,16 +57,16 @@ pub(super) async fn inspect(
     let mut questions = ::redis::pipe();
     questions.cmd("GET").arg(key);
     questions.cmd("PTTL").arg(key);
-    questions.cmd("GET").arg(&*sibling::fence(key));
-    let mut way = servers.way(key);
-    let (link, answers) = loop {
-        let link = way.any(limit).await?;
-        match link.send_all(&questions, limit).await {
-            Err(error) if way.leads_on(&error, limit).await => {}
-            answers => break (link, answers?),
-        }
+    let (link, said) = ask(servers, key, &questions, limit).await?;
+    let [owner, millis] = &*said else {
+        return Err(UNEXPECTED.into());
     };
-    let [owner, millis, fence] = &*answers else {
+    // By itself: while a slot of a cluster moves, the two may be on two servers.
+    let remembered = sibling::fence(key);
+    let mut question = ::redis::pipe();
+    question.cmd("GET").arg(&*remembered);
+    let (_, said) = ask(servers, &remembered, &question, limit).await?;
+    let [fence] = &*said else {
         return Err(UNEXPECTED.into());
     };
     Ok(Kept {
@@ -77,6 +77,23 @@ pub(super) async fn inspect(
             Ok(()) | Err(NodeError::Failed(_)) => None,
         },
     })
+}
+
+/// Asks the server that has the key.
+async fn ask(
+    servers: &Servers,
+    key: &str,
+    questions: &Pipeline,
+    limit: &Limit,
+) -> Result<(Via, Vec<Value>), NodeError> {
+    let mut way = servers.way(key);
+    loop {
+        let link = way.any(limit).await?;
+        match link.send_all(questions, limit).await {
+            Err(error) if way.leads_on(&error, limit).await => {}
+            answers => return Ok((link, answers?)),
+        }
+    }
 }
 
 pub(super) async fn seize(
