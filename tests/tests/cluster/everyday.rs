@@ -1,7 +1,7 @@
 //! What works on a server by itself works on a cluster, for the same number of commands.
 
 use super::TTL;
-use lock_runtime::{ConfigError, LockError, LockManager, ServerState};
+use lock_runtime::{ConfigError, LockError, LockManager, ServerState, Verdict};
 use lock_tests::server::Options;
 use lock_tests::{Cluster, DEADLINE, RedisServer, eventually, eventually_async, ready};
 use std::collections::BTreeMap;
@@ -242,6 +242,27 @@ async fn nothing_is_left_of_a_manager() {
     }
     cluster.assert_nobody_listens().await;
     cluster.assert_no_keys("*").await;
+}
+
+/// The holder finds somebody else there when he renews, and frees the lock long before its TTL is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_sees_who_has_a_lock_and_takes_it() {
+    let cluster = Cluster::start().await;
+    let (locks, operator) = (cluster.manager().await, cluster.manager().await);
+    for key in cluster.key_on_each("k") {
+        let lease = locks.lock(&*key).ttl(TTL).fenced(true).acquire().await;
+        let lease = lease.expect("free");
+        let seen = operator.inspect(&*key).await.expect("a key");
+        assert!(matches!(seen.verdict(), Verdict::Held { .. }), "{seen}");
+        let forced = operator.force_release(&*key).await.expect("a key");
+        assert!(forced.is_complete() && !forced.was_free(), "{forced}");
+        let renewed = lease.extend().await;
+        assert!(renewed.is_err() && lease.is_lost(), "it was taken");
+        drop(lease);
+        cluster.assert_no_keys(&key).await;
+        let seen = operator.inspect(&*key).await.expect("a key");
+        assert_eq!(seen.verdict(), Verdict::Free, "{seen}");
+    }
 }
 
 /// Each of its servers is looked at, and asked for what it has.

@@ -1,7 +1,7 @@
 //! A slot moves from server to server while locks in it are taken, renewed, waited for and given back.
 
 use super::TTL;
-use lock_runtime::{Lease, LockManager};
+use lock_runtime::{Lease, LockManager, Verdict};
 use lock_tests::cluster::Step;
 use lock_tests::{Cluster, DEADLINE, eventually};
 use std::collections::BTreeMap;
@@ -135,6 +135,8 @@ async fn a_lock_and_its_fence_that_are_on_two_servers_for_a_while() {
                 assert!(left() > second, "it was renewed: {}", left());
                 let busy = rival.lock(held).ttl(TTL).acquire().await;
                 assert!(busy.expect_err("it is held").is_busy());
+                let seen = rival.inspect(held).await.expect("a key");
+                assert!(matches!(seen.verdict(), Verdict::Held { .. }), "{seen}");
 
                 let refused = ask(free)
                     .acquire()
