@@ -233,9 +233,13 @@ impl Watched {
     }
 
     /// Has the Sentinels make another server the primary, as an operator does.
-    #[track_caller]
-    pub fn fail_over(&self, group: &Group) {
-        self.sentinels[0].command::<()>(&["SENTINEL", "FAILOVER", &group.name]);
+    pub async fn fail_over(&self, group: &Group) {
+        let what = format!("a failover of {} begins", group.name);
+        eventually(FAILOVER, &what, || {
+            // Refused while the Sentinel does not know how the replica is.
+            self.sentinels[0].try_command::<()>(&["SENTINEL", "FAILOVER", &group.name])
+        })
+        .await;
     }
 
     /// Waits until most Sentinels that answer say that another server than this is the primary, and that one agrees: the
@@ -281,8 +285,9 @@ impl Watched {
         {
             let what = format!("{} knows all of {}", sentinel.name(), group.name);
             eventually_async(FAILOVER, &what, || async {
-                let said: BTreeMap<String, String> =
-                    sentinel.command(&["SENTINEL", "MASTER", &group.name]);
+                let said: RedisResult<BTreeMap<String, String>> =
+                    sentinel.try_command(&["SENTINEL", "MASTER", &group.name]);
+                let said = said.map_err(|error| error.to_string())?;
                 let known = |what: &str| said.get(what).and_then(|count| count.parse().ok());
                 let others = known("num-other-sentinels");
                 let usable = sentinel.try_command::<String>(&["SENTINEL", "CKQUORUM", &group.name]);

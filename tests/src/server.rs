@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -146,6 +146,20 @@ impl Options {
     pub fn start(self) -> RedisServer {
         RedisServer::start_all([self]).remove(0)
     }
+
+    /// A Sentinel has its configuration on disk at every change before it does anything else, and a disk that is busy holds it up
+    /// for seconds: where there is one in memory, it has that.
+    fn directory(&self) -> TempDir {
+        const IN_MEMORY: &str = "/dev/shm";
+        const PREFIX: &str = "lock-tests-";
+        let in_memory = self.sentinel.is_some() && Path::new(IN_MEMORY).is_dir();
+        let directory = if in_memory {
+            TempDir::with_prefix_in(PREFIX, IN_MEMORY)
+        } else {
+            TempDir::with_prefix(PREFIX)
+        };
+        directory.expect("a temporary directory")
+    }
 }
 
 impl RedisServer {
@@ -264,8 +278,8 @@ impl RedisServer {
             port,
             _bus_port: bus_port,
             other_port: options.tls.is_some().then(ReservedPort::new),
+            directory: options.directory(),
             options,
-            directory: TempDir::with_prefix("lock-tests-").expect("a temporary directory"),
             process: Mutex::new(Process::Down),
             questions: Mutex::new(None),
         };

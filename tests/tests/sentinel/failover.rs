@@ -103,7 +103,7 @@ async fn a_failover_by_hand_does_not_disturb_a_holder() {
     let lease = locks.lock("k").ttl(TTL).acquire().await.expect("free");
     group.servers()[1].follows(old).await;
     let token = old.get("k");
-    watched.fail_over(group);
+    watched.fail_over(group).await;
     let new = watched.moved_from(group, old).await;
     eventually_async(DEADLINE, "others use the promoted replica", || async {
         let other = locks.lock("other").ttl(TTL).acquire().await;
