@@ -15,6 +15,8 @@ use super::*;
 use crate::node::registry::Seat;
 use crate::node::{Ledger, Listening, Token};
 
+mod replicas;
+
 const KEY: &str = "shop:order:1";
 const CHANNEL: &str = "{shop:order:1}:released";
 
@@ -47,6 +49,11 @@ pub(in crate::node) struct State {
     /// Commands that are not known, or not answered.
     unknown: Vec<&'static str>,
     silent: Vec<&'static str>,
+    /// The lock is there already, as that of whoever asks for it.
+    has_granted: bool,
+    is_replica: bool,
+    /// How many replicas have everything.
+    replicas: u64,
     /// What is answered to releases.
     pub(in crate::node) released: VecDeque<i64>,
     /// Commands as they came.
@@ -133,7 +140,12 @@ impl Server {
                     let said = "txt:# Server\r\nredis_version:7.0.15\r\n";
                     format!("={}\r\n{said}\r\n", said.len())
                 }
+                "SET" if state.is_replica => {
+                    "-READONLY You can't write against a read only replica.\r\n".to_owned()
+                }
+                "SET" if state.has_granted => bulk(&command[2]),
                 "GET" | "SET" => "_\r\n".to_owned(),
+                "WAIT" => format!(":{}\r\n", state.replicas),
                 "EVALSHA" if command[2] != "0" => {
                     format!(":{}\r\n", state.released.pop_front().unwrap_or(0))
                 }
@@ -170,13 +182,18 @@ impl Server {
 
 /// A node at a place, that is connected in the background.
 pub(in crate::node) fn node(place: Place, login: RedisConnectionInfo) -> Arc<RedisNode> {
+    node_with(0, place, login)
+}
+
+/// A node whose server must have so many replicas.
+fn node_with(replicas: usize, place: Place, login: RedisConnectionInfo) -> Arc<RedisNode> {
     let target = Target {
         name: "fake".into(),
         place,
         login,
         tls: None,
         node_timeout: Duration::from_secs(5),
-        replicas: 0,
+        replicas,
         max_ttl: None,
         marker: marker("shop:"),
         seat: Seat::new(&Arc::default(), &"fake".into()),
