@@ -208,7 +208,8 @@ async fn a_client_that_is_cut_off_with_the_old_primary_and_one_that_is_not_are_n
             }
         }
     });
-    lease.lost().await;
+    let lost = tokio::time::timeout(FAILOVER, lease.lost()).await;
+    lost.expect("no vote of the old primary counts any more");
     drop(inside);
     assert!(lease.is_lost());
     assert!(old.is_running() && !rival.is_finished());
