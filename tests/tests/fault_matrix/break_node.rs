@@ -7,6 +7,7 @@ use lock_tests::{DEADLINE, Disk, Mode, Proxy, RedisServer, eventually};
 use socket2::{Domain, Socket, Type};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A node that can be broken.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,9 @@ pub(crate) const FOR_LONG: &str = "60000";
 
 /// How many keys [`Means::Load`] has to load, at half a second for a hundred.
 const LOADED: usize = 2000;
+
+/// Who has not answered by then is silent.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 impl<'a> Node<'a> {
     /// Breaks it. When this returns, the fault is there, and has been noticed where connections were closed.
@@ -163,14 +167,17 @@ impl<'a> Node<'a> {
             server.set_config("loading-process-events-interval-bytes", "1024");
         }
         server.set_config("key-load-delay", "5000");
+        let mut asking = self.connection();
+        asking.set_read_timeout(Some(A_MOMENT)).expect("a timeout");
         // It answers only when it has loaded, so it is not waited for.
         let mut connection = self.connection();
         let reload = redis::cmd("DEBUG").arg("RELOAD").get_packed_command();
         connection.send_packed_command(&reload).expect("sent");
         if is_before_7() {
             // It looks up only after every 2 MiB that it has loaded.
+            let ping = redis::cmd("PING");
             eventually(DEADLINE, "it is silent", || {
-                self.server.try_command::<String>(&["PING"]).is_err()
+                ping.query::<String>(&mut asking).is_err()
             })
             .await;
         } else {
