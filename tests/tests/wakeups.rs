@@ -44,10 +44,11 @@ async fn a_release_wakes_whoever_waits_elsewhere() {
     assert!(delays[25] < POLL / 4, "{delays:?}");
 }
 
-/// Eight hear of the release at the same moment. Whoever does not get the lock has asked one node, and split no vote.
+/// Seven hear of the release at the same moment. Whoever does not get the lock has asked one node, and split no vote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_loses_the_race_has_asked_one_node() {
-    const WAITERS: u64 = 8;
+    // Not eight, which Valkey 9.1.2 gets wrong when it counts who listens.
+    const WAITERS: u64 = 7;
     let fleet = Fleet::start(5);
     let holder = fleet.patient_manager().await;
     let mut managers = Vec::new();
