@@ -216,3 +216,55 @@ async fn embedded_nodes_answer_too() {
             .all(|node| node.fence() == Some(lease.fence()))
     );
 }
+
+/// Through everything that is done with a lock, next to clients without one.
+#[tokio::test]
+async fn a_label_says_who_holds_it_and_changes_nothing_else() {
+    let fleet = Fleet::start(3);
+    let embedded: Vec<NodeSpec> = std::iter::repeat_with(memory).take(3).collect();
+    let of_embedded = || {
+        let nodes = embedded.iter().cloned();
+        nodes.fold(LockManager::builder(), LockManagerBuilder::node)
+    };
+    for (labelled, plain) in [
+        (fleet.builder(), fleet.builder()),
+        (of_embedded(), of_embedded()),
+    ] {
+        let (ours, theirs) = (
+            labelled.holder_label("web-1 (ключ)").build().unwrap(),
+            plain.build().unwrap(),
+        );
+        ready(&ours).await;
+        ready(&theirs).await;
+        let request = |locks: &LockManager| locks.lock("k").ttl(TTL).fenced(true).wait(DEADLINE);
+        let lease = request(&ours).acquire().await.expect("free");
+        let Verdict::Held { owner, .. } = inspect(&theirs, "k").await.verdict() else {
+            panic!("it is held")
+        };
+        assert_eq!(owner.label(), Some("web-1 (ключ)"));
+        let written = std::str::from_utf8(owner.as_bytes()).expect("it is text");
+        let (token, _) = written.split_once(' ').expect("a label");
+        assert!(token.len() == 32 && token.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        lease.extend().await.expect("it is ours");
+        let busy = theirs.lock("k").ttl(TTL).acquire().await;
+        assert!(busy.expect_err("it is held").is_busy());
+        let waiting = tokio::spawn(request(&theirs).acquire());
+        let first = lease.fence();
+        lease.release().await.expect("it is ours");
+        let lease = waiting.await.expect("no panic").expect("it is free");
+        assert!(lease.fence() > first);
+        let Verdict::Held { owner, .. } = inspect(&ours, "k").await.verdict() else {
+            panic!("it is held")
+        };
+        assert_eq!((owner.label(), owner.as_bytes().len()), (None, 32));
+        lease.release().await.expect("it is theirs");
+
+        let lease = request(&ours).acquire().await.expect("free");
+        let forced = theirs.force_release("k").await.expect("a key");
+        let from = forced.nodes()[0].taken_from().expect("it was held");
+        assert_eq!(from.label(), Some("web-1 (ключ)"));
+        lease.release().await.expect("it was ours");
+        assert_eq!(inspect(&ours, "k").await.verdict(), Verdict::Free);
+    }
+    fleet.assert_no_keys("k").await;
+}

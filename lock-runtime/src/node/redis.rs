@@ -88,7 +88,7 @@ impl Node for RedisNode {
             let fence = match answer {
                 Value::Nil => 0,
                 Value::Int(stored) => u64::try_from(stored).map_err(|_| UNEXPECTED)?,
-                Value::BulkString(owner) => match Acquired::found(&owner, ask.token) {
+                Value::BulkString(owner) => match Acquired::found(&owner, &ask.token) {
                     Acquired::Granted(_) if link.asks_replicas() => {
                         // Nothing was written now, so waiting for replicas would say nothing.
                         return Err(
@@ -138,7 +138,7 @@ impl Node for RedisNode {
                     link.replicated(limit).await?;
                     Ok(Acquired::Granted(0))
                 }
-                Value::BulkString(owner) => Ok(Acquired::found(&owner, extension.token)),
+                Value::BulkString(owner) => Ok(Acquired::found(&owner, &extension.token)),
                 _ => Err(UNEXPECTED.into()),
             }
         })
@@ -284,7 +284,7 @@ impl Node for RedisNode {
 
 fn set_nx_get(ask: &Ask) -> Cmd {
     let mut command = command("SET", &ask.key);
-    command.arg(&*ask.key).arg(ask.token.as_bytes()).arg("NX");
+    command.arg(&*ask.key).arg(&ask.token).arg("NX");
     command.arg("PX").arg(whole_millis(ask.ttl)).arg("GET");
     command
 }
@@ -292,14 +292,14 @@ fn set_nx_get(ask: &Ask) -> Cmd {
 fn acquire(name: &str, script: &str, ask: &Ask) -> Cmd {
     let mut command = command(name, &ask.key);
     command.arg(script).arg(1).arg(&*ask.key);
-    command.arg(ask.token.as_bytes()).arg(whole_millis(ask.ttl));
+    command.arg(&ask.token).arg(whole_millis(ask.ttl));
     command
 }
 
 fn acquire_fenced(name: &str, script: &str, ask: &Ask, fence: &Fence) -> Cmd {
     let mut command = command(name, &ask.key);
     command.arg(script).arg(2).arg(&*ask.key).arg(&*fence.key);
-    command.arg(ask.token.as_bytes()).arg(whole_millis(ask.ttl));
+    command.arg(&ask.token).arg(whole_millis(ask.ttl));
     command.arg(fence.token).arg(whole_millis(fence.ttl));
     command
 }
@@ -311,7 +311,7 @@ fn extend(name: &str, script: &str, extension: &Extension, fence: Option<&Fence>
     if let Some(fence) = fence {
         command.arg(&*fence.key);
     }
-    command.arg(extension.token.as_bytes());
+    command.arg(&extension.token);
     command.arg(whole_millis(extension.ttl));
     if let Some(fence) = fence {
         command.arg(fence.token).arg(whole_millis(fence.ttl));
@@ -323,7 +323,7 @@ fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
     let fence = &raise.fence;
     let mut command = command(name, &raise.key);
     command.arg(script).arg(2).arg(&*raise.key).arg(&*fence.key);
-    command.arg(raise.token.as_bytes());
+    command.arg(&raise.token);
     command.arg(fence.token).arg(whole_millis(fence.ttl));
     command
 }
@@ -331,7 +331,7 @@ fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
 fn release(name: &str, script: &str, give_back: &Return, aloud: Option<Duration>) -> Cmd {
     let mut command = command(name, &give_back.key);
     command.arg(script).arg(1).arg(&*give_back.key);
-    command.arg(give_back.token.as_bytes());
+    command.arg(&give_back.token);
     if let Some(waited) = aloud {
         let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         command.arg(sibling::channel(&give_back.key)).arg(millis);

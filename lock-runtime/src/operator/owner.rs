@@ -19,6 +19,15 @@ impl LockOwner {
         &self.token
     }
 
+    /// The [label](crate::LockManagerBuilder::holder_label) of the client, if it is one of this library and has one.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        let (random, label) = self.token.split_at_checked(32)?;
+        let is_ours = random.iter().all(u8::is_ascii_hexdigit);
+        let label = label.strip_prefix(b" ").filter(|_| is_ours)?;
+        std::str::from_utf8(label).ok()
+    }
+
     /// Whether the lock was [taken from it](crate::LockManager::force_release), and what a node has is the mark of that.
     #[must_use]
     pub fn was_forced(&self) -> bool {
@@ -88,6 +97,16 @@ mod tests {
             assert_eq!(owner(bytes).as_bytes(), bytes);
             assert!(!owner(bytes).was_forced());
             assert_eq!(format!("{:?}", owner(bytes)), "LockOwner(…)");
+        }
+        let digits = "0123456789abcdef".repeat(2);
+        let with = |tail: &str| owner(format!("{digits}{tail}").as_bytes());
+        assert_eq!(with(" web-1 (7)").label(), Some("web-1 (7)"));
+        assert_eq!(
+            owner(format!("forced:{digits} ключ").as_bytes()).label(),
+            Some("ключ")
+        );
+        for other in [with(""), with("web-1"), owner(b"web-1 7"), owner(b"")] {
+            assert_eq!(other.label(), None);
         }
         let forced = owner(b"forced:5f3c");
         assert!(forced.was_forced());

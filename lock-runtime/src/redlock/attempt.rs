@@ -61,7 +61,7 @@ impl Attempt {
         let redlock = Arc::clone(&self.claim.redlock);
         let ask = Arc::new(Ask {
             key: Arc::clone(&self.claim.wire),
-            token: self.claim.token,
+            token: self.claim.token.clone(),
             ttl: self.claim.ttl,
             fence: self
                 .claim

@@ -73,7 +73,7 @@ impl Claim {
         key: &LockKey,
         ttl: Duration,
     ) -> Result<Self, getrandom::Error> {
-        let token = Token::fresh()?;
+        let token = Token::fresh(redlock.label.as_ref())?;
         redlock.census.claims.enter();
         Ok(Self {
             redlock: Arc::clone(redlock),
@@ -143,7 +143,7 @@ impl Claim {
         Renewal {
             redlock: Arc::clone(&self.redlock),
             wire: Arc::clone(&self.wire),
-            token: self.token,
+            token: self.token.clone(),
             ttl: self.ttl,
             ledger: Arc::clone(&self.ledger),
             fence: self
@@ -190,7 +190,7 @@ impl Claim {
         let mut work = Release {
             redlock: Arc::clone(&self.redlock),
             wire: Arc::clone(&self.wire),
-            token: self.token,
+            token: self.token.clone(),
             ttl: self.ttl,
             keep_until: self.keep_until,
             aloud: self.was_granted.then_some(self.waited),
@@ -315,7 +315,7 @@ impl Release {
         let keep = self.keep();
         Return {
             key: Arc::clone(&self.wire),
-            token: self.token,
+            token: self.token.clone(),
             keep,
             // What lives on is not free yet.
             aloud: self.aloud.filter(|_| keep.is_none()),

@@ -52,6 +52,8 @@ pub(crate) struct Redlock {
     pub(crate) counters: Counters,
     pub(crate) census: Census,
     fences: Fences,
+    /// What operators read next to an owner token.
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) attempts: Semaphore,
     releases: Semaphore,
     redeliveries: Semaphore,
@@ -162,6 +164,7 @@ impl Redlock {
             counters: Counters::default(),
             census: Census::default(),
             fences,
+            label: None,
             attempts: Semaphore::new(MOST_AT_A_TIME),
             releases: Semaphore::new(MOST_AT_A_TIME),
             redeliveries: Semaphore::new(claim::MOST_REDELIVERIES),

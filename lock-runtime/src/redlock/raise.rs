@@ -30,7 +30,7 @@ async fn raise(claim: &Claim, mut proposal: Block) -> Option<Block> {
         redlock.fences.note(proposal.last());
         let raise = Arc::new(Raise {
             key: Arc::clone(&claim.wire),
-            token: claim.token,
+            token: claim.token.clone(),
             fence: Fence::of(&claim.wire, proposal.last(), redlock.fences.ttl),
             limit: redlock.limit(),
             command: OnceLock::new(),

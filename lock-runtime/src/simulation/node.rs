@@ -202,7 +202,7 @@ impl Node for SimulatedNode {
             let question = Question::Acquire(Arc::clone(&ask));
             acquired(self.connection.ask(question, &ask.limit).await?).map(
                 |acquired| match acquired {
-                    Acquired::Held(owner) => Acquired::found(&owner.0, ask.token),
+                    Acquired::Held(owner) => Acquired::found(&owner.0, &ask.token),
                     granted @ Acquired::Granted(_) => granted,
                 },
             )

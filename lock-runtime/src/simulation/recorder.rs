@@ -196,10 +196,10 @@ impl Recorder {
     /// A request leaves. Answers the number of its attempt.
     pub(super) fn sent(&mut self, client: usize, now: u64, question: &Question) -> u64 {
         let (token, key, fence, takes) = match question {
-            Question::Acquire(ask) => (ask.token, &ask.key, ask.fence.as_ref(), true),
-            Question::Extend(extension) => (extension.token, &extension.key, None, true),
-            Question::Raise(raise) => (raise.token, &raise.key, Some(&raise.fence), false),
-            Question::Release(give_back) => (give_back.token, &give_back.key, None, false),
+            Question::Acquire(ask) => (ask.token.clone(), &ask.key, ask.fence.as_ref(), true),
+            Question::Extend(extension) => (extension.token.clone(), &extension.key, None, true),
+            Question::Raise(raise) => (raise.token.clone(), &raise.key, Some(&raise.fence), false),
+            Question::Release(give_back) => (give_back.token.clone(), &give_back.key, None, false),
             _ => return 0,
         };
         let index = self.attempt(client, token, key, now);
@@ -253,9 +253,9 @@ impl Recorder {
     }
 
     /// A node granted the lock.
-    pub(super) fn granted(&mut self, token: Token, at: u64) {
+    pub(super) fn granted(&mut self, token: &Token, at: u64) {
         let mut attempts = self.attempts.iter_mut().rev();
-        if let Some(attempt) = attempts.find(|attempt| attempt.token == token) {
+        if let Some(attempt) = attempts.find(|attempt| attempt.token == *token) {
             attempt.granted.get_or_insert(at);
         }
     }

@@ -52,10 +52,10 @@ impl Question {
 
     pub(super) fn token(&self) -> Option<Token> {
         match self {
-            Self::Acquire(ask) => Some(ask.token),
-            Self::Extend(extension) => Some(extension.token),
-            Self::Raise(raise) => Some(raise.token),
-            Self::Release(give_back) => Some(give_back.token),
+            Self::Acquire(ask) => Some(ask.token.clone()),
+            Self::Extend(extension) => Some(extension.token.clone()),
+            Self::Raise(raise) => Some(raise.token.clone()),
+            Self::Release(give_back) => Some(give_back.token.clone()),
             Self::Look(_)
             | Self::Subscribe(..)
             | Self::Unsubscribe(..)
@@ -205,7 +205,7 @@ impl Server {
             Question::Acquire(ask) => {
                 let ask = Ask {
                     key: Arc::clone(&ask.key),
-                    token: ask.token,
+                    token: ask.token.clone(),
                     ttl: lasts(ask.ttl),
                     fence: stores(&ask.fence),
                     limit: now(),
@@ -213,7 +213,7 @@ impl Server {
                     ledger: Arc::new(Ledger::default()),
                     command: OnceLock::new(),
                 };
-                let (key, token) = (Arc::clone(&ask.key), ask.token);
+                let (key, token) = (Arc::clone(&ask.key), ask.token.clone());
                 let acquired = answered(memory.acquire(Arc::new(ask), 0))?;
                 self.note(&key, token, &acquired);
                 Ok(Answer::Acquired(acquired))
@@ -221,7 +221,7 @@ impl Server {
             Question::Extend(extension) => {
                 let extension = Extension {
                     key: Arc::clone(&extension.key),
-                    token: extension.token,
+                    token: extension.token.clone(),
                     ttl: lasts(extension.ttl),
                     fence: stores(&extension.fence),
                     until: Instant::now() + Duration::from_secs(1),
@@ -229,7 +229,7 @@ impl Server {
                     ledger: Arc::new(Ledger::default()),
                     command: OnceLock::new(),
                 };
-                let (key, token) = (Arc::clone(&extension.key), extension.token);
+                let (key, token) = (Arc::clone(&extension.key), extension.token.clone());
                 let acquired = answered(memory.extend(Arc::new(extension), 0))?;
                 self.note(&key, token, &acquired);
                 Ok(Answer::Acquired(acquired))
@@ -316,8 +316,8 @@ impl Server {
     fn releases_for(&self, scenario: &Scenario, give_back: &Return) -> Token {
         let owner = self.owners.iter().find(|(key, _)| *key == give_back.key);
         match owner {
-            Some((_, owner)) if scenario.is(Mutant::AnybodyReleases) => *owner,
-            _ => give_back.token,
+            Some((_, owner)) if scenario.is(Mutant::AnybodyReleases) => owner.clone(),
+            _ => give_back.token.clone(),
         }
     }
 }

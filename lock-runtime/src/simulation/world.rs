@@ -165,7 +165,7 @@ impl World {
         if let (Ok(Answer::Acquired(Acquired::Granted(_))), Some(token)) =
             (&answer, question.token())
         {
-            recorder.granted(token, at);
+            recorder.granted(&token, at);
         }
         if forgot && recorder.is_held(at) {
             recorder.counts.forgotten_while_held += 1;

@@ -114,7 +114,7 @@ fn limit() -> Limit {
 fn ask(ledger: &Arc<Ledger>) -> Arc<Ask> {
     Arc::new(Ask {
         key: KEY.into(),
-        token: Token::fresh().expect("random"),
+        token: Token::fresh(None).expect("random"),
         ttl: Duration::from_secs(30),
         fence: None,
         limit: limit(),
@@ -132,7 +132,7 @@ async fn take(pair: &Pair) -> Result<Acquired, NodeError> {
 async fn give_back(pair: &Pair) -> Result<Released, NodeError> {
     let give_back = Return {
         key: KEY.into(),
-        token: Token::fresh().expect("random"),
+        token: Token::fresh(None).expect("random"),
         keep: None,
         aloud: None,
         again: false,
@@ -186,7 +186,7 @@ async fn a_renewal_is_not_sent_on_after_the_end_of_its_lease() {
     let until = Instant::now() + Duration::from_secs(2);
     let extension = Extension {
         key: KEY.into(),
-        token: Token::fresh().expect("random"),
+        token: Token::fresh(None).expect("random"),
         ttl: Duration::from_secs(30),
         fence: None,
         until,

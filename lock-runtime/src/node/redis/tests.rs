@@ -236,7 +236,7 @@ fn listen(node: &Arc<RedisNode>, key: &str) -> Reply<Listener> {
 async fn release(node: &Arc<RedisNode>, keep: Option<Duration>) -> Result<Released, NodeError> {
     let give_back = Return {
         key: KEY.into(),
-        token: Token::fresh().expect("random"),
+        token: Token::fresh(None).expect("random"),
         keep,
         aloud: keep.is_none().then_some(Duration::from_millis(70)),
         again: false,
@@ -249,7 +249,7 @@ async fn release(node: &Arc<RedisNode>, keep: Option<Duration>) -> Result<Releas
 async fn take(node: &Arc<RedisNode>) -> Result<Acquired, NodeError> {
     let ask = Ask {
         key: KEY.into(),
-        token: Token::fresh().expect("random"),
+        token: Token::fresh(None).expect("random"),
         ttl: Duration::from_secs(30),
         fence: None,
         limit: limit(),
