@@ -209,7 +209,11 @@ async fn disks_that_keep_too_little() {
 #[tokio::test]
 async fn one_node_that_forgets_is_a_problem() {
     let server = RedisServer::options().also_permitted(LOOKS_AT).start();
-    let locks = LockManager::builder().node(server.url()).build().unwrap();
+    let locks = LockManager::builder()
+        .node(server.url())
+        .node_timeout(TTL)
+        .build()
+        .unwrap();
     let report = check(&locks).await;
     assert!(!report.is_safe(), "{report}");
     let kinds: Vec<_> = report
@@ -501,7 +505,11 @@ async fn numbers_of_nodes_and_ways_to_them() {
 #[tokio::test]
 async fn a_server_of_a_cluster_that_is_named_as_one_by_itself() {
     let server = good().argument("--cluster-enabled", "yes").start();
-    let locks = LockManager::builder().node(server.url()).build().unwrap();
+    let locks = LockManager::builder()
+        .node(server.url())
+        .node_timeout(TTL)
+        .build()
+        .unwrap();
     let report = check(&locks).await;
     let mut kinds = report.findings().iter().map(lock_runtime::Finding::kind);
     assert!(

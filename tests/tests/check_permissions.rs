@@ -3,6 +3,10 @@
 use lock_runtime::{FindingKind, LockManager, Report, Severity};
 use lock_tests::version::is_before_7;
 use lock_tests::{RedisServer, acl};
+use std::time::Duration;
+
+/// For a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The user that the README describes, with further rules, and its nodes.
 struct Deployment {
@@ -23,7 +27,7 @@ impl Deployment {
         server.command::<()>(&further);
         let locks = LockManager::builder()
             .node(format!("redis://shop:password@{}", server.name()))
-            .node_timeout(std::time::Duration::from_secs(1))
+            .node_timeout(PATIENCE)
             .prefix("shop:");
         let locks = locks.build().expect("a good configuration");
         Self { server, locks }
@@ -172,7 +176,11 @@ async fn a_command_that_was_renamed_is_named() {
         .without("PTTL")
         .without("DEL")
         .start();
-    let locks = LockManager::builder().node(server.url()).build().unwrap();
+    let locks = LockManager::builder()
+        .node(server.url())
+        .node_timeout(PATIENCE)
+        .build()
+        .unwrap();
     let report = locks.check().await;
     let named = |kind: &FindingKind| {
         matches!(kind, FindingKind::UnknownCommands { commands, .. }
