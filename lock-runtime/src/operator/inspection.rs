@@ -289,6 +289,6 @@ impl fmt::Display for Inspection {
         for node in &self.nodes {
             table.push(node.cells());
         }
-        writeln!(f, "{}: {}\n\n{table}", self.key, self.verdict())
+        write!(f, "{}: {}\n\n{table}", self.key, self.verdict())
     }
 }
