@@ -331,8 +331,12 @@ async fn a_lease_that_was_over_before_it_was_seen_is_none() {
         .lock("k")
         .ttl(Duration::from_millis(100))
         .extend(false);
-    // Another task of this runtime that does not yield.
-    let busy = async { std::thread::sleep(Duration::from_millis(300)) };
+    // Another task of this runtime that does not yield, from before it is granted until it is over.
+    let server = &fleet.servers()[0];
+    let busy = async {
+        lock_tests::eventually_blocking(DEADLINE, "it is granted", || server.exists("k"));
+        std::thread::sleep(Duration::from_millis(300));
+    };
     let (outcome, ()) = tokio::join!(request.acquire(), busy);
     let error = outcome.expect_err("it is over");
     assert!(matches!(error, LockError::Lost { .. }), "{error}");
