@@ -378,3 +378,16 @@ async fn a_single_node_votes_as_soon_as_it_is_back() {
     assert!(!fleet.servers()[0].exists(MARKER));
     fleet.assert_no_keys("*").await;
 }
+
+/// Each connection asks the server for itself who it is, and all are made before the nodes have their vote.
+#[tokio::test]
+async fn new_nodes_vote_over_every_connection_to_them() {
+    let fleet = Fleet::start(3);
+    let locks = fleet.builder().connections_per_node(4).build().unwrap();
+    ready(&locks).await;
+    for key in 0..32 {
+        let lease = locks.lock(format!("k{key}")).ttl(MAX_TTL).acquire().await;
+        let lease = lease.unwrap_or_else(|error| panic!("k{key}: {error}"));
+        lease.release().await.expect("held");
+    }
+}

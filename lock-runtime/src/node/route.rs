@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use redis::{Cmd, Pipeline, Value};
 
 use super::cluster::{Cluster, Travel};
@@ -64,10 +65,7 @@ impl Servers {
 
     pub(super) async fn standing(&self, limit: &Limit) -> Result<Standing, NodeError> {
         match self {
-            Self::One(slots, target) => {
-                let link = of_key(slots, "").trusted(limit).await?;
-                link.ask_standing(target, limit).await
-            }
+            Self::One(slots, target) => standing(slots, target, limit).await,
             Self::Cluster(cluster) => cluster.standing(limit).await,
         }
     }
@@ -82,13 +80,44 @@ impl Servers {
 
     pub(super) async fn admit(&self, life: &str, limit: &Limit) -> Result<(), NodeError> {
         match self {
-            Self::One(slots, target) => {
-                let link = of_key(slots, "").trusted(limit).await?;
-                link.admit(life, target, limit).await
-            }
+            Self::One(slots, target) => admit(slots, target, life, limit).await,
             Self::Cluster(cluster) => cluster.admit(life, limit).await,
         }
     }
+}
+
+/// Whether a server votes over all connections to it: each has asked for itself who the server is.
+pub(super) async fn standing(
+    slots: &[Slot],
+    target: &Target,
+    limit: &Limit,
+) -> Result<Standing, NodeError> {
+    let asked = slots.iter().map(async |slot| {
+        let link = slot.trusted(limit).await?;
+        link.ask_standing(target, limit).await
+    });
+    let mut all = Standing::Votes;
+    for standing in join_all(asked).await {
+        let standing = standing?;
+        if standing != Standing::Votes {
+            all = standing;
+        }
+    }
+    Ok(all)
+}
+
+/// Gives a server its vote, over all connections to it.
+pub(super) async fn admit(
+    slots: &[Slot],
+    target: &Target,
+    life: &str,
+    limit: &Limit,
+) -> Result<(), NodeError> {
+    let admitted = slots.iter().map(async |slot| {
+        let link = slot.trusted(limit).await?;
+        link.admit(life, target, limit).await
+    });
+    join_all(admitted).await.into_iter().collect()
 }
 
 /// Always the same connection for a key: what is sent first is executed first.

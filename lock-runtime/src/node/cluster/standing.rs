@@ -12,6 +12,7 @@ use super::topology::Share;
 use super::{Cluster, Map, Member};
 use crate::node::examine::examine;
 use crate::node::facts::Server;
+use crate::node::route;
 use crate::node::sibling::{self, SLOTS};
 use crate::node::{Limit, NodeError, Standing};
 
@@ -45,13 +46,11 @@ impl Member {
     }
 
     async fn standing(&self, limit: &Limit) -> Result<Standing, NodeError> {
-        let link = self.first()?.trusted(limit).await?;
-        link.ask_standing(&self.target, limit).await
+        route::standing(&self.slots, &self.target, limit).await
     }
 
     async fn admit(&self, life: &str, limit: &Limit) -> Result<(), NodeError> {
-        let link = self.first()?.trusted(limit).await?;
-        link.admit(life, &self.target, limit).await
+        route::admit(&self.slots, &self.target, life, limit).await
     }
 
     fn first(&self) -> Result<&super::Slot, NodeError> {
