@@ -12,12 +12,13 @@ use redis::{Cmd, FromRedisValue, Pipeline, Value};
 use std::time::Instant;
 
 use super::facts::{Facts, Found, Info, Missing, Reading, Server, Transport};
-use super::link::{Link, words};
+use super::link::Link;
 use super::listening::Subscriptions;
 use super::pool::Slot;
 use super::script::NOTHING;
 use super::target::{Place, Target};
 use super::wire::Address;
+use super::words::words;
 use super::{Limit, NodeError, sibling};
 
 /// How often it is asked for a sign of life, to see how long that takes.

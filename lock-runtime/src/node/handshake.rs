@@ -1,7 +1,7 @@
 //! How a connection begins: logging in, and asking the server who it is before any lock depends on it.
 
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
@@ -13,14 +13,15 @@ use redis::{
 use tokio::time::timeout;
 
 use super::life::{Life, Memory, Met};
-use super::link::{Known, Link, NOT_REDIS, words};
+use super::link::{Known, Link};
 use super::listening::Listening;
 use super::role::{self, info_field};
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD, RELEASE_HEARD};
 use super::sentinel::Mandate;
 use super::target::Target;
 use super::trouble::{Trouble, Unfit};
-use super::wire::{self, Abandon, Address, FirstByte, Trust, Wire};
+use super::wire::{Abandon, Address, Driver, Wire};
+use super::words::{Clues, without_password, words};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.
 const SEND_QUEUE: usize = 1024;
@@ -30,9 +31,6 @@ const PUBLISHED: usize = 2;
 
 /// What a server is asked of itself. One by one, as Redis 6.2 takes one at a time.
 const SECTIONS: [&str; 2] = ["server", "replication"];
-
-/// Moves bytes for a connection, until it is closed.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection that is ready for requests.
 pub(super) struct Opened {
@@ -74,41 +72,6 @@ pub(super) async fn open(
     }
 }
 
-/// What is known of whatever is at the other end of a new connection, besides its errors.
-pub(super) struct Clues {
-    pub(super) trust: Trust,
-    first: FirstByte,
-    refusal: wire::Refusal,
-    is_tls: bool,
-}
-
-impl Clues {
-    pub(super) fn of(wire: &Wire, is_tls: bool) -> Self {
-        Self {
-            trust: wire.trust(),
-            first: wire.first_byte(),
-            refusal: wire.refusal(),
-            is_tls,
-        }
-    }
-
-    /// An error in words for an operator.
-    pub(super) fn explain(&self, error: &RedisError, login: &RedisConnectionInfo) -> Arc<str> {
-        if self.trust.is_broken() {
-            return NOT_REDIS.into();
-        }
-        match (self.refusal.get(), self.first.get()) {
-            (Some(refusal), _) => refusal,
-            (None, None) if error.is_connection_dropped() && self.is_tls => {
-                CLOSED_BEHIND_TLS.into()
-            }
-            (None, None) if error.is_connection_dropped() => CLOSED.into(),
-            (None, Some(first)) if !begins_an_answer(first) => stranger(first).into(),
-            _ => without_secret(words(error), login),
-        }
-    }
-}
-
 /// Why a server cannot be used.
 enum Refusal {
     /// It said so, or nothing.
@@ -126,41 +89,6 @@ impl From<RedisError> for Refusal {
 impl From<Unfit> for Refusal {
     fn from(unfit: Unfit) -> Self {
         Self::Unfit(unfit)
-    }
-}
-
-/// Redis closes a connection that does not speak TLS without a word.
-const CLOSED: &str = "connection closed without an answer, as by a port for TLS (rediss://)";
-
-/// What a server has against a certificate may be lost with the connection.
-const CLOSED_BEHIND_TLS: &str = "connection closed behind the TLS handshake without an answer, as by a server that demands another client certificate";
-
-fn begins_an_answer(first: u8) -> bool {
-    b"+-:$*_,#!=(%~>|".contains(&first)
-}
-
-/// What is there instead of Redis. The client library says only that the connection was closed.
-fn stranger(first: u8) -> &'static str {
-    const TLS_ALERT_AND_HANDSHAKE: [u8; 2] = [0x15, 0x16];
-    if TLS_ALERT_AND_HANDSHAKE.contains(&first) {
-        "the port is one for TLS (rediss://)"
-    } else {
-        NOT_REDIS
-    }
-}
-
-/// Whatever is there may repeat what it was sent.
-fn without_password(reason: Arc<str>, target: &Target) -> Arc<str> {
-    without_secret(reason, &target.login)
-}
-
-/// See [`without_password`].
-fn without_secret(reason: Arc<str>, login: &RedisConnectionInfo) -> Arc<str> {
-    match login.password() {
-        Some(password) if !password.is_empty() && reason.contains(password) => {
-            reason.replace(password, "…").into()
-        }
-        _ => reason,
     }
 }
 
@@ -208,7 +136,7 @@ async fn greet(
     let hears = answers.next().unwrap_or(Ok(Value::Nil));
     let hears = hears
         .map(drop)
-        .map_err(|error| without_password(words(&error), target));
+        .map_err(|error| without_password(words(&error), &target.login));
     let tried: Vec<_> = answers.by_ref().take(PUBLISHED).collect();
     let publishes = may_publish(tried.into_iter().collect(), target);
     let counts_listeners =
@@ -295,7 +223,7 @@ fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bo
         .inspect_err(|error| {
             tracing::warn!(
                 node = %target.name,
-                reason = %without_password(words(error), target),
+                reason = %without_password(words(error), &target.login),
                 "lock node does not publish releases, so those who wait ask it from time to time"
             );
         })
@@ -335,18 +263,4 @@ fn sets_nx_get(info: &str) -> bool {
     let major = info_field(info, "redis_version")
         .and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     major.is_some_and(|major| major >= 7)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strangers_are_told_by_their_first_byte() {
-        assert!(b"+-$*%".iter().all(|&first| begins_an_answer(first)));
-        for (first, is_tls) in [(b'H', false), (0x00, false), (0x15, true), (0x16, true)] {
-            assert!(!begins_an_answer(first));
-            assert_eq!(stranger(first).contains("TLS"), is_tls);
-        }
-    }
 }

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 
 use super::role::info_field;
 use super::sentinel::OLD_PRIMARY_VOTES;
-use super::target::Target;
+use super::target::{Rule, Target};
 use super::{NodeError, Standing};
 
 /// For how long a server remembers. It is told again with every connection, and every hour.
@@ -58,15 +58,6 @@ pub(super) struct Life {
 enum Known {
     Votes,
     Young { until: Instant, unknown: bool },
-}
-
-/// For how long servers are kept out that may have lost something.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
-    /// `None`: not at all.
-    pub(super) max_ttl: Option<Duration>,
-    /// The server is the primary of a Sentinel group.
-    pub(super) in_group: bool,
 }
 
 /// What a server remembers, as it answers.

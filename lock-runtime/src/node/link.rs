@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,6 +19,7 @@ use super::listening::Subscriptions;
 use super::registry::Presence;
 use super::sentinel::Mandate;
 use super::target::Target;
+use super::words::{NOT_REDIS, words};
 use super::{Limit, NodeError, Standing};
 
 /// A connection to the server that was asked who it is.
@@ -336,47 +337,5 @@ impl Subscriptions for Link {
     async fn unsubscribe(&self, channels: &[Arc<str>]) -> Result<(), RedisError> {
         let names: Vec<&str> = channels.iter().map(AsRef::as_ref).collect();
         self.connection.clone().unsubscribe(names).await
-    }
-}
-
-/// Of whatever answers what Redis does not.
-pub(super) const NOT_REDIS: &str = "what answers there is not Redis";
-
-/// An error in the words of the server where it is the server's, for an operator who knows Redis.
-pub(super) fn words(error: &RedisError) -> Arc<str> {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {}", without_arguments(detail)).into(),
-        (Some(code), None) => code.into(),
-        (None, _) if error.is_connection_dropped() => "connection closed".into(),
-        // The client library quotes what it could not understand, and that may be anything.
-        (None, _)
-            if matches!(
-                error.kind(),
-                ErrorKind::Parse | ErrorKind::UnexpectedReturnType
-            ) =>
-        {
-            NOT_REDIS.into()
-        }
-        (None, _) => error.to_string().into(),
-    }
-}
-
-/// A server quotes the arguments of a command that it does not know: of `AUTH` the password, of others the owner token.
-fn without_arguments(detail: &str) -> &str {
-    let quoted = detail.split_once(", with args beginning with");
-    quoted.map_or(detail, |(said, _)| said)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_sent_is_not_repeated() {
-        let answer =
-            b"-ERR unknown command 'AUTH', with args beginning with: 'locks' 'hunter2' \r\n";
-        let answer = redis::parse_redis_value(answer).expect("a value");
-        let error = answer.extract_error().expect_err("an error");
-        assert_eq!(&*words(&error), "ERR unknown command 'AUTH'");
     }
 }

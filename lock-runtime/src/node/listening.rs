@@ -12,8 +12,8 @@ use redis::{PushInfo, PushKind, RedisError, Value};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::link::words;
 use super::listener::{Board, Listener, Standing};
+use super::words::words;
 
 /// How many channels one command names at the most.
 const MOST_AT_ONCE: usize = 256;

@@ -2,6 +2,8 @@
 
 mod barrier;
 mod cluster;
+mod commands;
+mod connections;
 mod examine;
 pub(crate) mod facts;
 mod handshake;
@@ -28,6 +30,7 @@ pub(crate) mod tls;
 mod tls;
 pub(crate) mod trouble;
 mod wire;
+mod words;
 
 use std::fmt;
 use std::future::Future;

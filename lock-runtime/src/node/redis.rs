@@ -5,21 +5,23 @@
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::cluster::Cluster;
+use super::commands::{acquire, acquire_fenced, extend, raise_fence, release, set_nx_get};
+use super::connections::Work;
 use super::facts::Server;
-use super::route::{Servers, Work};
+use super::route::Servers;
 use super::script::{
     ACQUIRE, ACQUIRE_FENCED, EXTEND, RAISE, RELEASE, RELEASE_ALOUD, RELEASE_HEARD,
 };
 use super::seizure::{holder, inspect, seize};
 use super::sibling;
+use super::words::UNEXPECTED;
 use super::{
-    Acquired, Ask, Extension, Fence, Holder, Kept, Limit, Listener, Node, NodeError, Raise,
-    Released, Reply, Return, Seizure, Standing,
+    Acquired, Ask, Extension, Holder, Kept, Limit, Listener, Node, NodeError, Raise, Released,
+    Reply, Return, Seizure, Standing,
 };
 
 pub(crate) use super::target::{Place, Sentinels, Target, marker};
@@ -281,84 +283,6 @@ impl Node for RedisNode {
         Box::pin(async move { self.servers.admit(&life, &limit).await })
     }
 }
-
-fn set_nx_get(ask: &Ask) -> Cmd {
-    let mut command = command("SET", &ask.key);
-    command.arg(&*ask.key).arg(&ask.token).arg("NX");
-    command.arg("PX").arg(whole_millis(ask.ttl)).arg("GET");
-    command
-}
-
-fn acquire(name: &str, script: &str, ask: &Ask) -> Cmd {
-    let mut command = command(name, &ask.key);
-    command.arg(script).arg(1).arg(&*ask.key);
-    command.arg(&ask.token).arg(whole_millis(ask.ttl));
-    command
-}
-
-fn acquire_fenced(name: &str, script: &str, ask: &Ask, fence: &Fence) -> Cmd {
-    let mut command = command(name, &ask.key);
-    command.arg(script).arg(2).arg(&*ask.key).arg(&*fence.key);
-    command.arg(&ask.token).arg(whole_millis(ask.ttl));
-    command.arg(fence.token).arg(whole_millis(fence.ttl));
-    command
-}
-
-fn extend(name: &str, script: &str, extension: &Extension, fence: Option<&Fence>) -> Cmd {
-    let mut command = command(name, &extension.key);
-    command.arg(script).arg(1 + u8::from(fence.is_some()));
-    command.arg(&*extension.key);
-    if let Some(fence) = fence {
-        command.arg(&*fence.key);
-    }
-    command.arg(&extension.token);
-    command.arg(whole_millis(extension.ttl));
-    if let Some(fence) = fence {
-        command.arg(fence.token).arg(whole_millis(fence.ttl));
-    }
-    command
-}
-
-fn raise_fence(name: &str, script: &str, raise: &Raise) -> Cmd {
-    let fence = &raise.fence;
-    let mut command = command(name, &raise.key);
-    command.arg(script).arg(2).arg(&*raise.key).arg(&*fence.key);
-    command.arg(&raise.token);
-    command.arg(fence.token).arg(whole_millis(fence.ttl));
-    command
-}
-
-fn release(name: &str, script: &str, give_back: &Return, aloud: Option<Duration>) -> Cmd {
-    let mut command = command(name, &give_back.key);
-    command.arg(script).arg(1).arg(&*give_back.key);
-    command.arg(&give_back.token);
-    if let Some(waited) = aloud {
-        let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-        command.arg(sibling::channel(&give_back.key)).arg(millis);
-    } else {
-        command.arg(give_back.keep.map_or(0, whole_millis));
-    }
-    command
-}
-
-/// An empty command with room for what the hot path sends.
-pub(super) fn command(name: &str, key: &str) -> Cmd {
-    const MOST_ARGUMENTS: usize = 7;
-    const NAME_HASH_TOKEN_AND_NUMBERS: usize = 128;
-    let mut command = Cmd::with_capacity(MOST_ARGUMENTS, NAME_HASH_TOKEN_AND_NUMBERS + key.len());
-    command.arg(name);
-    command
-}
-
-/// Redis counts in milliseconds, and takes none for an error.
-pub(super) fn whole_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros().div_ceil(1000))
-        .unwrap_or(u64::MAX)
-        .max(1)
-}
-
-/// Not quoted: it may be anything, also what was sent.
-pub(super) const UNEXPECTED: &str = "an answer that Redis does not give";
 
 #[cfg(test)]
 pub(super) mod tests;

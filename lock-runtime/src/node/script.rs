@@ -4,7 +4,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use redis::{Cmd, Value};
 
-use super::route::Via;
+use super::connections::Via;
 use super::{Limit, NodeError};
 
 /// A script, called by its hash, and by its text where the server does not know the hash.

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use ::redis::{Cmd, Pipeline, Value};
 
-use super::redis::{UNEXPECTED, command, whole_millis};
-use super::route::{Servers, Via};
+use super::commands::{command, whole_millis};
+use super::connections::Via;
+use super::route::Servers;
 use super::script::SEIZE;
+use super::words::UNEXPECTED;
 use super::{Holder, Limit, NodeError, Owner, sibling};
 
 /// Stands before the owner from whom an operator has taken a lock.

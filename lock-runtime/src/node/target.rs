@@ -6,7 +6,6 @@ use std::time::Duration;
 use redis::RedisConnectionInfo;
 use tokio::sync::Notify;
 
-use super::life::Rule;
 use super::registry::Seat;
 use super::sibling;
 use super::tls::Connector;
@@ -58,6 +57,15 @@ pub(crate) struct Sentinels {
     pub(crate) hosts: Vec<Address>,
     /// Their own; what [`Target::login`] says is for the servers.
     pub(crate) login: RedisConnectionInfo,
+}
+
+/// For how long servers are kept out that may have lost something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// `None`: not at all.
+    pub(super) max_ttl: Option<Duration>,
+    /// The server is the primary of a Sentinel group.
+    pub(super) in_group: bool,
 }
 
 /// Behind the prefix, the key under which servers remember in which life they had a vote.

@@ -34,6 +34,9 @@ impl fmt::Display for Address {
     }
 }
 
+/// Moves bytes for a connection, until it is closed.
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A socket that can be given up: what it has not delivered then never arrives.
 ///
 /// An ordinary close leaves unsent bytes with the kernel, which goes on trying to deliver them for minutes. An acquire

@@ -56,8 +56,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::connections::Work;
 use super::pool::Slot;
-use super::route::Work;
 use super::sibling;
 use super::target::{Membership, Place, Target, marker_in_slot};
 use super::wire::Address;

@@ -10,9 +10,9 @@ use futures_util::stream::FuturesUnordered;
 
 use super::topology::Share;
 use super::{Cluster, Map, Member};
+use crate::node::connections;
 use crate::node::examine::examine;
 use crate::node::facts::Server;
-use crate::node::route;
 use crate::node::sibling::{self, SLOTS};
 use crate::node::{Limit, NodeError, Standing};
 
@@ -46,11 +46,11 @@ impl Member {
     }
 
     async fn standing(&self, limit: &Limit) -> Result<Standing, NodeError> {
-        route::standing(&self.slots, &self.target, limit).await
+        connections::standing(&self.slots, &self.target, limit).await
     }
 
     async fn admit(&self, life: &str, limit: &Limit) -> Result<(), NodeError> {
-        route::admit(&self.slots, &self.target, life, limit).await
+        connections::admit(&self.slots, &self.target, life, limit).await
     }
 
     fn first(&self) -> Result<&super::Slot, NodeError> {

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::topology::Redirect;
 use super::{Cluster, Known, Member};
 use crate::backoff::Backoff;
+use crate::node::connections::{Via, of_key};
 use crate::node::link::Link;
-use crate::node::route::{Via, of_key};
 use crate::node::wire::Address;
 use crate::node::{Limit, NodeError, sibling};
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures_util::{FutureExt, poll};
 use redis::RedisConnectionInfo;
@@ -25,15 +26,6 @@ fn listening(node: &RedisNode) -> &Listening {
         Servers::One(slots, _) => &slots[0].listening,
         Servers::Cluster(_) => panic!("a server by itself"),
     }
-}
-
-#[test]
-fn milliseconds_are_rounded_up_and_never_none() {
-    assert_eq!(whole_millis(Duration::ZERO), 1);
-    assert_eq!(whole_millis(Duration::from_nanos(1)), 1);
-    assert_eq!(whole_millis(Duration::from_micros(1_001)), 2);
-    assert_eq!(whole_millis(Duration::from_millis(500)), 500);
-    assert_eq!(whole_millis(Duration::MAX), u64::MAX);
 }
 
 /// As much of a server as these tests need, and those of a cluster.

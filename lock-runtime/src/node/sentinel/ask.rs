@@ -13,10 +13,9 @@ use tokio::time::{Instant, timeout};
 use super::weigh::Said;
 use super::{SOUGHT, Watcher};
 use crate::backoff::Backoff;
-use crate::node::handshake::{Clues, Driver};
-use crate::node::link::NOT_REDIS;
 use crate::node::target::Sentinels;
-use crate::node::wire::{Address, Wire};
+use crate::node::wire::{Address, Driver, Wire};
+use crate::node::words::{Clues, NOT_REDIS};
 
 /// Each step of connecting, and each answer.
 const PATIENCE: Duration = Duration::from_secs(1);
