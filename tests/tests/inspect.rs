@@ -102,6 +102,20 @@ async fn locks_of_other_clients_are_shown_to_the_byte() {
     }
 }
 
+/// Whoever looks at a key that holds a document is told so, and not stopped.
+#[tokio::test]
+async fn a_value_may_be_longer_than_any_line() {
+    let fleet = Fleet::start(1);
+    let locks = fleet.manager();
+    ready(&locks).await;
+    let document = "x".repeat(100_000);
+    fleet.servers()[0].command::<()>(&["SET", "k", &document]);
+    let inspection = inspect(&locks, "k").await;
+    assert!(inspection.to_string().contains(&document));
+    let forced = locks.force_release("k").await.expect("a key");
+    assert!(forced.to_string().contains(&document));
+}
+
 #[tokio::test]
 async fn what_the_nodes_do_not_agree_on_or_do_not_say() {
     let fleet = Fleet::start(5);
