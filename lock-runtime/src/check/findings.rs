@@ -38,13 +38,20 @@ impl Examined {
 }
 
 pub(super) fn server_votes(server: &Server) -> bool {
+    let has_vote = match &server.found {
+        Found::Facts(facts) => facts.standing == Standing::Votes,
+        Found::Embedded | Found::Trouble(_) => true,
+    };
+    has_vote && server_would_vote(server)
+}
+
+/// Once it is old enough, or known to be new.
+fn server_would_vote(server: &Server) -> bool {
     match &server.found {
         Found::Embedded => true,
         Found::Facts(facts) => {
             let has_replicas = |info: &Info| info.replicas.len() >= facts.waits_for;
-            facts.standing == Standing::Votes
-                && facts.refuses_writes.is_none()
-                && facts.info.as_ref().map_or(true, has_replicas)
+            facts.refuses_writes.is_none() && facts.info.as_ref().map_or(true, has_replicas)
         }
         Found::Trouble(_) => false,
     }
@@ -141,12 +148,20 @@ impl Findings {
         self.all_are_new = nodes
             .iter()
             .all(|node| !node.servers.is_empty() && node.servers.iter().all(is_new));
-        if self.all_are_new {
+        // The first lock gives new nodes their votes, and what a server has against writes it has then, too.
+        let has_vote = |node: &&Examined| {
+            if self.all_are_new {
+                node.servers.iter().all(server_would_vote)
+            } else {
+                node.votes()
+            }
+        };
+        let voting = nodes.iter().filter(has_vote).count();
+        let needed = deployment.needed;
+        if self.all_are_new && voting >= needed {
             self.add_of_all(Severity::Note, FindingKind::New {});
             return;
         }
-        let voting = nodes.iter().filter(|node| node.votes()).count();
-        let needed = deployment.needed;
         self.without_vote = Some(Severity::Warning);
         if voting < needed {
             self.without_vote = Some(Severity::Problem);

@@ -227,6 +227,39 @@ fn a_deployment_that_is_new_is_no_outage() {
     };
     let all = only(&deployment([new(), new(), new()]));
     assert_eq!(all, (Severity::Note, FindingKind::New {}, Vec::new()));
+    let full = || {
+        let Found::Facts(mut full) = new() else {
+            panic!("it is new")
+        };
+        full.refuses_writes = Some("OOM command not allowed".into());
+        Found::Facts(full)
+    };
+    let found = of(&deployment([full(), full(), new()]));
+    let kinds: Vec<_> = found.iter().map(|one| (one.severity, &one.kind)).collect();
+    let refuses = FindingKind::RefusesWrites {
+        reason: "OOM command not allowed".into(),
+    };
+    let no_quorum = FindingKind::NoQuorum {
+        voting: 1,
+        needed: 2,
+    };
+    assert_eq!(
+        kinds,
+        [
+            (Severity::Problem, &no_quorum),
+            (Severity::Problem, &refuses)
+        ],
+        "nobody gets a lock there, however new it is"
+    );
+    let found = of(&deployment([full(), new(), new()]));
+    let kinds: Vec<_> = found.iter().map(|one| (one.severity, &one.kind)).collect();
+    assert_eq!(
+        kinds,
+        [
+            (Severity::Warning, &refuses),
+            (Severity::Note, &FindingKind::New {})
+        ]
+    );
     let found = of(&deployment([new(), new(), facts(good())]));
     assert!(
         found[0]
