@@ -134,11 +134,29 @@ pub(super) async fn seize(
 /// From an owner, or none, and `PTTL`.
 pub(super) fn holder(owner: &Value, millis: &Value) -> Result<Option<Holder>, NodeError> {
     match (owner, millis) {
-        (Value::Nil, _) => Ok(None),
+        // It ended between the two questions: -1 is for ever.
+        (Value::Nil, _) | (Value::BulkString(_), Value::Int(-2)) => Ok(None),
         (Value::BulkString(owner), Value::Int(millis)) => Ok(Some(Holder {
             owner: Owner(owner.as_slice().into()),
             remaining: u64::try_from(*millis).ok().map(Duration::from_millis),
         })),
         _ => Err(UNEXPECTED.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_ends_while_it_is_looked_at_is_not_held_for_ever() {
+        let owner = Value::BulkString(b"x".to_vec());
+        let remaining = |millis: i64| {
+            let holder = holder(&owner, &Value::Int(millis)).expect("an answer");
+            holder.map(|holder| holder.remaining)
+        };
+        assert_eq!(remaining(7), Some(Some(Duration::from_millis(7))));
+        assert_eq!(remaining(-1), Some(None));
+        assert_eq!(remaining(-2), None);
     }
 }
