@@ -56,10 +56,7 @@ async fn ask(link: &Link, target: &Target, limit: &Limit) -> Result<Facts, NodeE
     let mut read_at = (Instant::now(), taken);
     if clock.is_none() {
         let (time, taken) = ask_one(link, &redis::cmd("TIME"), limit).await?;
-        let time = read::<(u64, u32)>(time);
-        clock = time.ok().map(|(seconds, micros)| {
-            Duration::from_secs(seconds) + Duration::from_micros(micros.into())
-        });
+        clock = read(time).ok().map(since_1970);
         read_at = (Instant::now(), taken);
     }
     let clock = clock.map(|said| Reading {
@@ -126,6 +123,11 @@ async fn ask_one(
 
 fn read<T: FromRedisValue>(answer: Answer) -> Result<T, Arc<str>> {
     redis::from_redis_value(answer?).map_err(|_| "an answer that Redis does not give".into())
+}
+
+/// From the answer to `TIME`, which may be anything where that is no Redis.
+fn since_1970((seconds, micros): (u64, u32)) -> Duration {
+    Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros.into()))
 }
 
 fn transport(target: &Target) -> Transport {
@@ -304,6 +306,12 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_read_whatever_it_is() {
+        assert_eq!(since_1970((7, 5)), Duration::from_micros(7_000_005));
+        assert_eq!(since_1970((u64::MAX, u32::MAX)), Duration::MAX);
+    }
 
     /// In the words of Redis 6.2, 7.0 and 7.4.
     #[test]
