@@ -25,7 +25,9 @@ impl LockOwner {
         let (random, label) = self.token.split_at_checked(32)?;
         let is_ours = random.iter().all(u8::is_ascii_hexdigit);
         let label = label.strip_prefix(b" ").filter(|_| is_ours)?;
-        std::str::from_utf8(label).ok()
+        // Others write whatever they like, and a label is for terminals and logs: what no manager takes for one is none.
+        let label = std::str::from_utf8(label).ok()?;
+        (!label.is_empty() && !label.contains(char::is_control)).then_some(label)
     }
 
     /// Whether the lock was [taken from it](crate::LockManager::force_release), and what a node has is the mark of that.
@@ -105,7 +107,17 @@ mod tests {
             owner(format!("forced:{digits} ключ").as_bytes()).label(),
             Some("ключ")
         );
-        for other in [with(""), with("web-1"), owner(b"web-1 7"), owner(b"")] {
+        let others = [
+            with(""),
+            with(" "),
+            with("web-1"),
+            with(" \x1b[2Jweb-1"),
+            with(" web-1\nERROR"),
+            with(" \u{9b}31m"),
+            owner(b"web-1 7"),
+            owner(b""),
+        ];
+        for other in others {
             assert_eq!(other.label(), None);
         }
         let forced = owner(b"forced:5f3c");
