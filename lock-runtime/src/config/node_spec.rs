@@ -92,6 +92,7 @@ impl NodeSpec {
         for piece in pieces.filter(|piece| !piece.is_empty()) {
             let has_hosts = |url: &String| {
                 let (scheme, _) = url.split_once("://").unwrap_or_default();
+                let scheme = scheme.to_ascii_lowercase();
                 scheme.ends_with("+sentinel") || scheme.ends_with("+cluster")
             };
             match nodes.last_mut().filter(|before| has_hosts(before)) {

@@ -205,5 +205,9 @@ fn a_list_has_urls_and_further_hosts_of_them() {
             "i"
         ]
     );
+    assert_eq!(
+        shown("Redis+Cluster://a,b,REDISS+SENTINEL://c,d/g"),
+        ["Redis+Cluster://a,b", "REDISS+SENTINEL://c,d/g"]
+    );
     assert!(shown(" ,, ").is_empty());
 }
