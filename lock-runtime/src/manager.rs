@@ -163,6 +163,10 @@ impl LockManager {
     /// [`free_in`](ForceRelease::free_in) says how long that is at the most. No wait is made longer by it than the TTL
     /// that the lock has. A key without a TTL, which is no lock of this library, ends after `max_ttl`.
     ///
+    /// Any string under the key is taken for a lock, and is lost with it: [`inspect`](Self::inspect) shows what is there. Values of
+    /// other types are left alone, and the node says so. A token that begins with `forced:`, which no library we know writes, is
+    /// taken for the mark of an earlier call.
+    ///
     /// Nodes that have no vote are told as well. Fencing tokens are kept, so that later holders have larger ones. Clients in
     /// other languages find another owner in the lock when they renew it, and when they release it; then it is free when
     /// its TTL has run out. Versions of this library that do not know of it do the same.
