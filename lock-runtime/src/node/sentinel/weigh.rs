@@ -85,7 +85,10 @@ pub(super) fn weigh(
             leading.push(said);
         }
     }
-    let others = sentinels.iter().map(|sentinel| sentinel.others + 1).max();
+    let others = sentinels
+        .iter()
+        .map(|sentinel| sentinel.others.saturating_add(1))
+        .max();
     let there_are = sentinels.len().max(others.unwrap_or(0));
     let is_old = |known: &&Said| known.epoch > epoch && most < majority(there_are);
     let said = match (known.filter(is_old), &*leading) {
@@ -203,6 +206,7 @@ mod tests {
             ("A1+2 A1", "A1", true),
             ("A1+1 A1+4 A1+4", "A1", true),
             ("A1+4 A1+1 x", "A1", false),
+            ("A1+18446744073709551615 A1 A1", "A1", false),
         ] {
             let expected = (believed.to_owned(), confirmed);
             assert_eq!(weighed(answers, None), expected, "{answers}");
