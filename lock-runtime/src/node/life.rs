@@ -12,6 +12,11 @@
 //! restarted with its data on disk says the same (Redis 7.0 and later), and is kept out in the same way. One that has had no
 //! replica for an hour (`repl-backlog-ttl`) forgets that it was promoted, and is then as old as it says.
 //!
+//! Neither being a replica for a while nor being promoted breaks a connection. So it is asked every few seconds whether the
+//! server is still in the life in which it was met, and given up if not. A server that was replaced and took its place again
+//! within those seconds is not noticed: it takes two failovers, each of which begins with a silence that is longer in most
+//! deployments (`cluster-node-timeout`), or somebody who has servers take over by hand.
+//!
 //! In a Sentinel group every server is kept out that does not remember this life, however old it is and whatever it says: the
 //! group may have been given another one. And as the primary before may have [voted a while longer](super::sentinel), it is
 //! kept out for that much longer.
@@ -98,9 +103,8 @@ impl Met {
 impl Life {
     /// From what a server says of itself, `INFO server` and `INFO replication`, and what it remembers.
     pub(super) fn new(info: &str, memory: &Memory, rule: Rule, met: &mut Met) -> Self {
-        let before = info_field(info, "master_replid2");
-        let promoted = before.is_some_and(|id| id.bytes().any(|digit| digit != b'0'));
-        let since = info_field(info, "master_replid").filter(|_| promoted);
+        let since = promoted_to(info);
+        let promoted = since.is_some();
         let id: Option<Arc<str>> = info_field(info, "run_id").map(|run_id| match since {
             Some(since) => format!("{run_id}:{since}").into(),
             None => run_id.into(),
@@ -147,6 +151,20 @@ impl Life {
             Standing::Votes => Ok(()),
             Standing::Abstains { for_another, .. } => Err(NodeError::Abstains(for_another)),
         }
+    }
+
+    /// Whether it may be asked which life it is in.
+    pub(super) fn is_known(&self) -> bool {
+        self.id.is_some()
+    }
+
+    /// Whether `INFO replication` says that the server is a replica, or was one since it said who it is.
+    pub(super) fn is_over(&self, info: &str) -> bool {
+        let Some(id) = &self.id else {
+            return false;
+        };
+        let is_another = |since: &str| id.split_once(':').is_none_or(|(_, known)| known != since);
+        info_field(info, "role") == Some("slave") || promoted_to(info).is_some_and(is_another)
     }
 
     /// Takes note of what the server remembers.
@@ -220,6 +238,13 @@ impl Life {
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// In which life a server has been since it was promoted, if it says that it was.
+fn promoted_to(info: &str) -> Option<&str> {
+    let before = info_field(info, "master_replid2")?;
+    let promoted = before.bytes().any(|digit| digit != b'0');
+    info_field(info, "master_replid").filter(|_| promoted)
 }
 
 #[cfg(test)]
@@ -321,6 +346,30 @@ mod tests {
         assert_eq!(votes("y", &remembers("abc:y")), Ok(()));
         tokio::time::advance(Duration::from_secs(61)).await;
         assert_eq!(votes("y", &other), Ok(()));
+    }
+
+    #[test]
+    fn a_life_is_over_when_the_server_is_a_replica_or_was_promoted_again() {
+        let old = |info: &str| first_met(info, &Value::Nil, RULE);
+        let (first, second) = (old(&info(61)), old(&promoted("x")));
+        let said = |role: &str, life: &str, before: &str| {
+            format!("role:{role}\r\nmaster_replid:{life}\r\nmaster_replid2:{before}\r\n")
+        };
+        for (info, first_is_over, second_is_over) in [
+            (said("master", "x", "000"), false, false),
+            (said("master", "y", "000"), false, false),
+            (said("master", "x", "d1"), true, false),
+            (said("master", "y", "x"), true, true),
+            (said("slave", "x", "000"), true, true),
+            (String::new(), false, false),
+        ] {
+            assert_eq!(first.is_over(&info), first_is_over, "{info}");
+            assert_eq!(second.is_over(&info), second_is_over, "{info}");
+        }
+        assert!(
+            !old("").is_over(&said("slave", "x", "d1")),
+            "it may not be asked"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -308,21 +308,30 @@ impl Link {
     }
 
     /// Asks when there is doubt, and when it has been a while: a connection that something on the way has forgotten is
-    /// found before a request needs it. Returns when the connection is to be given up.
-    pub(super) async fn probe(&self, patience: Duration, trusted_again: impl Fn()) {
+    /// found before a request needs it, and so is a server that has lost its place. Returns when the connection is to be given
+    /// up: why.
+    pub(super) async fn probe(&self, target: &Target, trusted_again: impl Fn()) -> &'static str {
         const A_WHILE: Duration = Duration::from_secs(5);
+        let asks_for_life = target.max_ttl.is_some() && self.life.is_known();
+        let mut question = redis::cmd(if asks_for_life { "INFO" } else { "PING" });
+        if asks_for_life {
+            question.arg("replication");
+        }
         loop {
             // Either is a reason to ask.
             let _ = timeout(A_WHILE, self.doubt.notified()).await;
             let mut connection = self.connection.clone();
-            let ping = redis::cmd("PING");
-            match timeout(patience, connection.send_packed_command(&ping)).await {
-                Ok(Ok(_)) if self.doubted_since().is_some() => {
-                    self.set_doubted(None);
-                    trusted_again();
-                }
-                Ok(Ok(_)) => {}
-                Ok(Err(_)) | Err(_) => return,
+            let answer = connection.send_packed_command(&question);
+            let Ok(Ok(answer)) = timeout(target.patience(), answer).await else {
+                return "no answer for too long";
+            };
+            let info = redis::from_redis_value::<String>(answer);
+            if asks_for_life && info.is_ok_and(|info| self.life.is_over(&info)) {
+                return "it is a replica, or has been one";
+            }
+            if self.doubted_since().is_some() {
+                self.set_doubted(None);
+                trusted_again();
             }
         }
     }

@@ -286,11 +286,7 @@ async fn serve(
     let link = Arc::new(link);
     state.send_replace(State::Ready(Arc::clone(&link)));
 
-    let silent = pin!(async {
-        link.probe(target.patience(), || state.send_modify(|_| {}))
-            .await;
-        "no answer for too long"
-    });
+    let useless = pin!(link.probe(target, || state.send_modify(|_| {})));
     let demoted = pin!(async {
         link.demoted().await;
         "it is a replica now"
@@ -312,7 +308,7 @@ async fn serve(
     });
     let closed = pin!(state.closed());
     let unused = select(closed, select(remind, select(keep_told, ask_replicas)));
-    let given_up = select(silent, unfit);
+    let given_up = select(useless, unfit);
     let reason = match select(select(driver, given_up), unused).await {
         Either::Left((Either::Left(_), _)) => "connection closed",
         Either::Left((Either::Right((reason, _)), _)) => {

@@ -141,3 +141,25 @@ async fn a_replica_that_takes_over_has_no_vote_for_a_while() {
     clusters[1].servers().iter().for_each(RedisServer::kill);
     kept_out(&locks, "k").await;
 }
+
+/// No connection breaks, and no request goes there meanwhile: what a server has lost as a replica it does not tell unasked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_was_a_replica_for_a_while_has_no_vote_over_its_old_connection() {
+    let clusters = clusters(1, 1).await;
+    let locks = manager(&clusters).await;
+    cycle(&locks, "k", TTL).await;
+    let [primary, replica] = clusters[0].servers() else {
+        panic!("a primary and its replica");
+    };
+    let take_over = async |new: &RedisServer, old: &RedisServer| {
+        new.command::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        eventually(DEADLINE, "it takes over", || {
+            new.is_primary() && !old.is_primary()
+        })
+        .await;
+    };
+    take_over(replica, primary).await;
+    take_over(primary, replica).await;
+    clusters[1].servers().iter().for_each(RedisServer::kill);
+    kept_out(&locks, "k").await;
+}
