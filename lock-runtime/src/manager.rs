@@ -93,7 +93,7 @@ impl LockManager {
         )
     }
 
-    /// Whether a majority of the nodes would vote now, for a readiness probe. Takes up to `node_timeout`, and a few times
+    /// Whether a majority of the nodes would vote now, and has as many replicas as are asked for, for a readiness probe. Takes up to `node_timeout`, and a few times
     /// that while a new deployment is found to be one. A Redis Cluster would if servers with more than half of its slots would.
     ///
     /// No lock is touched by it, and dropping the future is safe.

@@ -315,14 +315,17 @@ async fn replicas_that_are_not_asked_or_not_there() {
     );
     assert!(not_asked, "{report}");
     let report = check(&with(1)).await;
-    assert!(
-        matches!(
-            worst(&report),
-            (Severity::Note, FindingKind::OneNode { .. })
-        ),
-        "{report}"
+    let no_spare = matches!(
+        worst(&report),
+        (
+            Severity::Warning,
+            FindingKind::NoSpareReplica { replicas: 1, .. }
+        )
     );
+    assert!(no_spare, "{report}");
+    assert_eq!(*report.servers()[0].state(), ServerState::Votes);
     let report = check(&with(2)).await;
+    assert_eq!(*report.servers()[0].state(), ServerState::LacksReplicas);
     let few = |finding: &lock_runtime::Finding| {
         matches!(
             finding.kind(),

@@ -1,7 +1,7 @@
 //! `replicas = k`: a lock counts once k replicas have it, and what too few have is given back.
 
 use lock_runtime::{LockError, LockManager, LockManagerBuilder, NodeSpec};
-use lock_tests::{DEADLINE, Fleet, RedisServer, cycle, eventually, eventually_async, ready};
+use lock_tests::{DEADLINE, Disk, Fleet, RedisServer, cycle, eventually, eventually_async, ready};
 use std::time::{Duration, Instant};
 
 const TTL: Duration = Duration::from_secs(60);
@@ -201,4 +201,33 @@ async fn a_user_who_may_not_wait_for_replicas_is_refused_when_connecting() {
         "{words}"
     );
     assert!(!primary.exists("k"));
+}
+
+/// The last try of a wait follows at once on the one before it, and must not find what that one has not given back yet.
+#[tokio::test]
+async fn whoever_waits_for_a_lock_that_cannot_be_had_is_told_of_an_outage_and_not_of_himself() {
+    let primary = RedisServer::start();
+    let node = NodeSpec::from(primary.url()).replicas(1);
+    // A try takes a third of it, so the wait is over in the middle of the first.
+    let patience = Duration::from_millis(300);
+    let builder = LockManager::builder().node(node).node_timeout(patience);
+    let locks = builder.build().unwrap();
+    for round in 0..20 {
+        let request = locks.lock("k").ttl(TTL).wait(patience / 10);
+        let error = request.acquire().await.expect_err("there is no replica");
+        assert!(error.is_outage() && !error.is_busy(), "{round}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn without_enough_replicas_a_manager_is_not_ready() {
+    let (primary, replicas) = group(1).await;
+    let locks = manager(&primary, 1).await;
+    replicas[0].kill();
+    eventually_async(DEADLINE, "nobody could have a lock", || async {
+        !locks.ready().await
+    })
+    .await;
+    replicas[0].restart(Disk::Lose).await;
+    ready(&locks).await;
 }

@@ -148,6 +148,12 @@ pub enum FindingKind {
         /// How many must have a lock.
         wanted: usize,
     },
+    /// The one node that there is has just as many replicas as must have a lock before it counts.
+    #[non_exhaustive]
+    NoSpareReplica {
+        /// How many it has.
+        replicas: usize,
+    },
     /// There is no append-only file.
     #[non_exhaustive]
     NoAppendOnlyFile {

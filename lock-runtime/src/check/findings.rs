@@ -49,10 +49,7 @@ pub(super) fn server_votes(server: &Server) -> bool {
 fn server_would_vote(server: &Server) -> bool {
     match &server.found {
         Found::Embedded => true,
-        Found::Facts(facts) => {
-            let has_replicas = |info: &Info| info.replicas.len() >= facts.waits_for;
-            facts.refuses_writes.is_none() && facts.info.as_ref().map_or(true, has_replicas)
-        }
+        Found::Facts(facts) => facts.refuses_writes.is_none() && facts.has_replicas(),
         Found::Trouble(_) => false,
     }
 }
@@ -275,6 +272,9 @@ impl Findings {
             let severity = self.without_vote.unwrap_or(Severity::Warning);
             let kind = FindingKind::TooFewReplicas { replicas, wanted };
             self.add(severity, node, kind);
+        } else if self.single && replicas == wanted && wanted > 0 {
+            let kind = FindingKind::NoSpareReplica { replicas };
+            self.add(Severity::Warning, node, kind);
         } else if self.single && wanted == 0 && replicas > 0 {
             let kind = FindingKind::ReplicasNotAsked { replicas };
             self.add(Severity::Warning, node, kind);

@@ -85,6 +85,7 @@ fn server_report(node: &Arc<str>, server: &Server) -> ServerReport {
             report.state = match (&facts.standing, &facts.refuses_writes) {
                 (Standing::Abstains { for_another, .. }, _) => ServerState::Abstains(*for_another),
                 (Standing::Votes, Some(_)) => ServerState::RefusesWrites,
+                (Standing::Votes, None) if !facts.has_replicas() => ServerState::LacksReplicas,
                 (Standing::Votes, None) => ServerState::Votes,
             };
             report.round_trip = Some(facts.round_trip);

@@ -41,6 +41,8 @@ pub enum ServerState {
     Abstains(Duration),
     /// It answers, and takes no writes.
     RefusesWrites,
+    /// It answers, and has fewer replicas than must have a lock.
+    LacksReplicas,
     /// It answers, and must not have a vote: it is a replica, or the server of another node too.
     Refused,
     /// It cannot be reached or used.
@@ -152,6 +154,7 @@ impl fmt::Display for ServerState {
                 write!(f, "no vote for {seconds} s")
             }
             Self::RefusesWrites => f.write_str("takes no writes"),
+            Self::LacksReplicas => f.write_str("lacks replicas"),
             Self::Refused => f.write_str("refused"),
             Self::Down => f.write_str("down"),
         }

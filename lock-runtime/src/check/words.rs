@@ -36,8 +36,20 @@ impl Finding {
             }
             Kind::NoMemoryLimit {} => "it has no maxmemory".to_owned(),
             Kind::RefusesWrites { reason } => format!("it takes no writes: {reason}"),
+            Kind::ReplicasNotAsked { replicas: 1 } => {
+                "it has 1 replica, which is not asked".to_owned()
+            }
             Kind::ReplicasNotAsked { replicas } => {
                 format!("it has {}, which are not asked", Replicas(*replicas))
+            }
+            Kind::NoSpareReplica { replicas: 1 } => {
+                "it has 1 replica, which must have a lock".to_owned()
+            }
+            Kind::NoSpareReplica { replicas } => {
+                format!(
+                    "it has {}, and all of them must have a lock",
+                    Replicas(*replicas)
+                )
             }
             Kind::TooFewReplicas { replicas, wanted } => {
                 format!(
@@ -124,6 +136,9 @@ impl Finding {
             Kind::ReplicasNotAsked { .. } => {
                 "after a failover the new primary may lack locks that are held, and they are granted again"
             }
+            Kind::NoSpareReplica { .. } => {
+                "when its primary or a replica fails, nobody gets a lock until there is another replica"
+            }
             Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. } => {
                 "it grants no lock, so fewer of the others may fail"
             }
@@ -163,8 +178,7 @@ impl Finding {
                 "no more of them may fail than of one less, and votes can split into halves"
             }
             Kind::OneNode {} => {
-                "while it is down nobody gets a lock; a lock that it forgets, or that its replica lacks after a failover, is \
-                 granted again"
+                "while it is down nobody gets a lock; a lock that it forgets is granted again"
             }
             Kind::Embedded {} => "other processes do not see its locks",
             Kind::TightTimeout { .. } => "an answer that is a little late is taken for an outage",
@@ -224,6 +238,7 @@ impl Finding {
                 "a maxmemory that the machine has to spare, with maxmemory-policy noeviction"
             }
             Kind::ReplicasNotAsked { .. } => "replicas=1 in its URL, or more; or three nodes",
+            Kind::NoSpareReplica { .. } => "one replica more than replicas= in its URL says",
             Kind::TooFewReplicas { .. } => {
                 "more replicas, or a smaller number for replicas= in its URL"
             }

@@ -54,6 +54,19 @@ enum Kind {
 }
 
 impl Kind {
+    /// What to say of an option that there is not: it may be a part of a password, so it is not named.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Server | Self::Cluster => {
+                "it has an option that is none of replicas, ca, cert, key"
+            }
+            Self::Unix => "it has an option that is none of user, pass, db, replicas",
+            Self::Sentinels => {
+                "it has an option that is none of replicas, sentinel_user, sentinel_password, ca, cert, key"
+            }
+        }
+    }
+
     /// By the scheme in lower case, and whether it asks for TLS.
     fn of(scheme: &str) -> Option<(Self, bool)> {
         let (protocol, kind) = match scheme.split_once('+') {
@@ -274,7 +287,7 @@ impl Options {
                 "ca" => files.ca = Some(value.into()),
                 "cert" => certificate = Some(value.into()),
                 "key" => key = Some(value.into()),
-                _ => return Err("it has an option that there is not for this kind of node"),
+                _ => return Err(kind.options()),
             }
         }
         if options.sentinel.username().is_some() && options.sentinel.password().is_none() {

@@ -46,6 +46,14 @@ pub(crate) struct Facts {
     pub(crate) is_deaf: Option<Arc<str>>,
 }
 
+impl Facts {
+    /// Whether there are as many replicas as must have a lock, as far as is known.
+    pub(crate) fn has_replicas(&self) -> bool {
+        let enough = |info: &Info| info.replicas.len() >= self.waits_for;
+        self.info.as_ref().map_or(true, enough)
+    }
+}
+
 /// How bytes come to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {

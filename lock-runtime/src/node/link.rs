@@ -91,6 +91,14 @@ impl Link {
         self.life.votes()
     }
 
+    /// Whether the server would vote for a lock now, and is connected to as many replicas as have to have it too. One that is
+    /// silent is found when there is something for it to confirm.
+    pub(super) async fn ping(&self, limit: &Limit) -> Result<(), NodeError> {
+        self.votes()?;
+        self.send(&redis::cmd("PING"), limit).await?;
+        self.replicated(limit).await
+    }
+
     fn has_mandate(&self) -> Result<(), NodeError> {
         self.mandate.as_ref().map_or(Ok(()), Mandate::holds)
     }

@@ -44,11 +44,7 @@ impl Servers {
 
     pub(super) async fn ping(&self, limit: &Limit) -> Result<(), NodeError> {
         match self {
-            Self::One(slots, _) => {
-                let link = of_key(slots, "").trusted(limit).await?;
-                link.votes()?;
-                link.send(&redis::cmd("PING"), limit).await.map(drop)
-            }
+            Self::One(slots, _) => of_key(slots, "").trusted(limit).await?.ping(limit).await,
             Self::Cluster(cluster) => cluster.ping(limit).await,
         }
     }

@@ -153,7 +153,8 @@ impl Attempt {
         Stragglers(self.replies)
     }
 
-    /// Turns the votes into a claim or a refusal. A refused attempt releases what it has, in the background.
+    /// Turns the votes into a claim or a refusal. A refused attempt gives back what it has: the nodes are handed that before
+    /// the refusal is told, and answer to it in the background.
     pub(super) async fn conclude(
         mut self,
         decision: Decision<Owner>,
@@ -161,20 +162,20 @@ impl Attempt {
         let cause = match decision {
             Decision::Granted => {
                 if !self.settle_fence().await {
-                    return (Err(self.claim.unfenced()), Stragglers(self.replies));
+                    let refusal = self.claim.unfenced();
+                    return self.refuse(refusal).await;
                 }
                 // A node that is being connected may still be sent the request: the more have the lock, the better.
                 let in_time = self
                     .claim
                     .deadline()
                     .is_some_and(|end| Instant::now() < end);
-                let result = if in_time {
-                    self.claim.was_granted = true;
-                    Ok(self.claim)
-                } else {
-                    Err(self.claim.outlived())
-                };
-                return (result, Stragglers(self.replies));
+                if !in_time {
+                    let refusal = self.claim.outlived();
+                    return self.refuse(refusal).await;
+                }
+                self.claim.was_granted = true;
+                return (Ok(self.claim), Stragglers(self.replies));
             }
             Decision::Busy(owner) => {
                 let held = Ballot::Held(owner);
@@ -202,6 +203,11 @@ impl Attempt {
             votes: self.votes(),
             cause,
         };
+        self.refuse(refusal).await
+    }
+
+    async fn refuse(self, refusal: Refusal) -> (Result<Claim, Refusal>, Stragglers) {
+        self.claim.hand_back().await;
         (Err(refusal), Stragglers(self.replies))
     }
 

@@ -177,11 +177,25 @@ impl Claim {
     /// in the background, also when the result is not waited for.
     pub(crate) fn release(mut self) -> oneshot::Receiver<Confirmation> {
         let (report, result) = oneshot::channel();
-        self.give_back(Some(report));
+        self.give_back(Some(report), None);
         result
     }
 
-    fn give_back(&mut self, report: Option<oneshot::Sender<Confirmation>>) {
+    /// Gives the lock back, and returns once the nodes have been handed that, as far as they are connected: what they are
+    /// handed from then on comes behind it. Whoever tries again at once would find himself there otherwise, and take
+    /// himself for somebody who has the lock.
+    pub(crate) async fn hand_back(mut self) {
+        let (handed, all_handed) = oneshot::channel();
+        self.give_back(None, Some(handed));
+        // With nothing to hand over, or nowhere to run that, there is nothing to wait for.
+        let _ = all_handed.await;
+    }
+
+    fn give_back(
+        &mut self,
+        report: Option<oneshot::Sender<Confirmation>>,
+        handed: Option<oneshot::Sender<()>>,
+    ) {
         self.given_back = true;
         self.ledger.close();
         let census = &self.redlock.census;
@@ -197,6 +211,7 @@ impl Claim {
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             afterwards: self.afterwards.take(),
             report,
+            handed,
         };
         let (asked, others): (Vec<_>, Vec<_>) =
             (0..self.redlock.nodes.len()).partition(|&node| self.ledger.holds(node));
@@ -217,7 +232,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.given_back {
-            self.give_back(None);
+            self.give_back(None, None);
         }
     }
 }
@@ -296,6 +311,8 @@ struct Release {
     confirmation: Confirmation,
     afterwards: Option<Afterwards>,
     report: Option<oneshot::Sender<Confirmation>>,
+    /// Told when all nodes have been handed it.
+    handed: Option<oneshot::Sender<()>>,
 }
 
 impl Drop for Release {
@@ -405,6 +422,10 @@ impl Release {
         for node in nodes {
             let reply = Arc::clone(&self.redlock.nodes[node]).release(Arc::clone(&give_back));
             replies.push(node, give_back.limit.clone(), reply);
+        }
+        if let Some(handed) = self.handed.take() {
+            replies.hand_over().await;
+            let _ = handed.send(());
         }
         let mut unreached = Vec::new();
         let mut turn_ends = None;

@@ -279,7 +279,11 @@ impl Redlock {
 
     /// Whether enough nodes for a majority would vote now, and would be asked.
     pub(crate) async fn votes(&self) -> bool {
-        !self.census.refuses() && (self.majority_votes().await || founding::found(self).await)
+        if self.census.refuses() {
+            return false;
+        }
+        // Nodes may be new, and without a vote only until somebody says so; but a vote may not be all that they lack.
+        self.majority_votes().await || founding::found(self).await && self.majority_votes().await
     }
 
     async fn majority_votes(&self) -> bool {

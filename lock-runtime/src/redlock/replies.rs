@@ -12,6 +12,8 @@ use crate::node::{Limit, NodeError, Reply};
 /// A handful of nodes: to poll each of them when one has answered costs less than to keep track of which one it was.
 pub(super) struct Replies<T> {
     pending: Vec<Pending<T>>,
+    /// Answers that came while the requests were handed over.
+    early: Vec<(usize, Result<T, NodeError>)>,
     alarm: Option<Pin<Box<Sleep>>>,
     /// The alarm has rung, and everything else that was ready then is being run first.
     ringing: bool,
@@ -28,6 +30,7 @@ impl<T> Replies<T> {
     pub(super) fn of(nodes: usize) -> Self {
         Self {
             pending: Vec::with_capacity(nodes),
+            early: Vec::new(),
             alarm: None,
             ringing: false,
         }
@@ -44,12 +47,27 @@ impl<T> Replies<T> {
             *self = others;
         } else {
             self.pending.extend(others.pending);
+            self.early.extend(others.early);
             self.alarm = None;
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.early.is_empty()
+    }
+
+    /// Hands the requests to their nodes, in the order in which they were pushed, without waiting for an answer.
+    pub(super) async fn hand_over(&mut self) {
+        std::future::poll_fn(|context| {
+            for mut pending in std::mem::take(&mut self.pending) {
+                match pending.reply.as_mut().poll(context) {
+                    Poll::Ready(answer) => self.early.push((pending.node, answer)),
+                    Poll::Pending => self.pending.push(pending),
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// The next answer, or the next node whose time is over. `None`: there are no more.
@@ -61,6 +79,9 @@ impl<T> Replies<T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<(usize, Result<T, NodeError>)>> {
+        if let Some(early) = self.early.pop() {
+            return Poll::Ready(Some(early));
+        }
         loop {
             if self.pending.is_empty() {
                 return Poll::Ready(None);

@@ -17,7 +17,7 @@ pub(super) enum Manner {
     InOrder,
 }
 
-/// Takes one after the other. A refusal gives back what was taken before it.
+/// Takes one after the other. A refusal gives back what was taken before it; the nodes are handed that before it is told.
 pub(super) async fn take_all(
     redlock: &Arc<Redlock>,
     keys: &[LockKey],
@@ -34,11 +34,11 @@ pub(super) async fn take_all(
         stragglers.add(late);
         match taken {
             Ok(claim) => claims.push(claim),
-            Err(refusal) => return (Err(refusal), stragglers),
+            Err(refusal) => return (Err(refuse(claims, refusal).await), stragglers),
         }
     }
     if let Err(refusal) = share_fence(&mut claims).await {
-        return (Err(refusal), stragglers);
+        return (Err(refuse(claims, refusal).await), stragglers);
     }
     let now = Instant::now();
     // While the later ones were taken, the first ones have aged.
@@ -47,9 +47,16 @@ pub(super) async fn take_all(
         .find(|claim| claim.deadline().is_none_or(|end| end <= now))
     {
         let refusal = late.outlived();
-        return (Err(refusal), stragglers);
+        return (Err(refuse(claims, refusal).await), stragglers);
     }
     (Ok(claims), stragglers)
+}
+
+async fn refuse(claims: Vec<Claim>, refusal: Refusal) -> Refusal {
+    for claim in claims {
+        claim.hand_back().await;
+    }
+    refusal
 }
 
 /// Raises the fencing tokens of several locks to one that is larger than that of every earlier holder of any of them.

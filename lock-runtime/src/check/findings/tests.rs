@@ -376,7 +376,13 @@ fn replicas_that_must_have_a_lock_are_there_and_asked() {
     };
     let node = vec!["node-1:6379".to_owned()];
     assert_eq!(of(&first_of(3, with(1, 0))), []);
-    assert_eq!(of(&first_of(1, with(1, 1))), []);
+    assert_eq!(of(&first_of(1, with(2, 1))), []);
+    assert_eq!(of(&first_of(3, with(1, 1))), []);
+    let spare = FindingKind::NoSpareReplica { replicas: 1 };
+    assert_eq!(
+        only(&first_of(1, with(1, 1))),
+        (Severity::Warning, spare, node.clone())
+    );
     let asked = FindingKind::ReplicasNotAsked { replicas: 1 };
     assert_eq!(
         only(&first_of(1, with(1, 0))),

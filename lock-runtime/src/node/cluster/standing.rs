@@ -40,9 +40,7 @@ impl Map {
 
 impl Member {
     async fn ping(&self, limit: &Limit) -> Result<(), NodeError> {
-        let link = self.first()?.trusted(limit).await?;
-        link.votes()?;
-        link.send(&redis::cmd("PING"), limit).await.map(drop)
+        self.first()?.trusted(limit).await?.ping(limit).await
     }
 
     async fn standing(&self, limit: &Limit) -> Result<Standing, NodeError> {
