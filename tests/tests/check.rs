@@ -512,7 +512,7 @@ async fn numbers_of_nodes_and_ways_to_them() {
 /// Its answers to most locks would be that they are elsewhere.
 #[tokio::test]
 async fn a_server_of_a_cluster_that_is_named_as_one_by_itself() {
-    let server = good().argument("--cluster-enabled", "yes").start();
+    let server = good().in_cluster().start();
     let locks = LockManager::builder()
         .node(server.url())
         .node_timeout(TTL)

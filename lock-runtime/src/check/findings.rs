@@ -49,7 +49,10 @@ pub(super) fn server_votes(server: &Server) -> bool {
 fn server_would_vote(server: &Server) -> bool {
     match &server.found {
         Found::Embedded => true,
-        Found::Facts(facts) => facts.refuses_writes.is_none() && facts.has_replicas(),
+        Found::Facts(facts) => {
+            let may_lock = !facts.missing.iter().any(is_vital);
+            may_lock && facts.refuses_writes.is_none() && facts.has_replicas()
+        }
         Found::Trouble(_) => false,
     }
 }

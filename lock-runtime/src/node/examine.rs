@@ -299,8 +299,21 @@ impl Target {
     fn pattern(&self, sign: char, name: &str) -> String {
         let prefix = self.prefix();
         let tag = if name.starts_with(prefix) { "" } else { "{" };
-        format!("{sign}{tag}{prefix}*")
+        format!("{sign}{tag}{}*", literally(prefix))
     }
+}
+
+/// As patterns of a server write what is no pattern.
+fn literally(name: &str) -> String {
+    let is_special = |letter: &char| "*?[]^\\".contains(*letter);
+    let mut written = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if is_special(&letter) {
+            written.push('\\');
+        }
+        written.push(letter);
+    }
+    written
 }
 
 #[cfg(test)]
@@ -311,6 +324,12 @@ mod tests {
     fn a_time_is_read_whatever_it_is() {
         assert_eq!(since_1970((7, 5)), Duration::from_micros(7_000_005));
         assert_eq!(since_1970((u64::MAX, u32::MAX)), Duration::MAX);
+    }
+
+    #[test]
+    fn a_prefix_is_no_pattern() {
+        assert_eq!(literally("shop:{eu}"), "shop:{eu}");
+        assert_eq!(literally(r"a*b?[c]\"), r"a\*b\?\[c\]\\");
     }
 
     /// In the words of Redis 6.2, 7.0 and 7.4.

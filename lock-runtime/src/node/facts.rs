@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::Standing;
 use super::role::{at, info_field};
 use super::trouble::Trouble;
+use super::words::visible;
 
 /// A server of a node. Most nodes have one.
 #[derive(Clone, Debug)]
@@ -130,8 +131,8 @@ impl Info {
         let failed =
             |(field, _): &(&str, &str)| !matches!(info_field(info, field), None | Some("ok"));
         Self {
-            product: product.to_owned(),
-            version: version.to_owned(),
+            product: visible(product),
+            version: visible(version),
             like,
             is_primary: text("role") != "slave",
             replicas: replicas(info),
@@ -143,7 +144,7 @@ impl Info {
                 .collect(),
             maxmemory: number("maxmemory"),
             used_memory: number("used_memory"),
-            eviction: text("maxmemory_policy").to_owned(),
+            eviction: visible(text("maxmemory_policy")),
             evicted: number("evicted_keys"),
             time: Some(number("server_time_usec"))
                 .filter(|micros| *micros > 0)

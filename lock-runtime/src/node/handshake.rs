@@ -221,11 +221,14 @@ fn questions(target: &Target) -> (Pipeline, usize) {
 fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bool {
     published
         .inspect_err(|error| {
-            tracing::warn!(
-                node = %target.name,
-                reason = %without_password(words(error), &target.login),
-                "lock node does not publish releases, so those who wait ask it from time to time"
-            );
+            // One that is only asked where others are, is asked again and again.
+            if target.has_to_vote() {
+                tracing::warn!(
+                    node = %target.name,
+                    reason = %without_password(words(error), &target.login),
+                    "lock node does not publish releases, so those who wait ask it from time to time"
+                );
+            }
         })
         .is_ok()
 }
@@ -241,10 +244,12 @@ fn said(sections: Result<Vec<Value>, RedisError>, target: &Target) -> Result<Str
             Ok(sections.collect::<Result<String, _>>()?)
         }
         Err(error) if error.code() == Some("NOPERM") && !must_say => {
-            tracing::warn!(
-                node = %target.name,
-                "lock node does not permit INFO, so it is not kept out after a restart, and may be a replica"
-            );
+            if target.has_to_vote() {
+                tracing::warn!(
+                    node = %target.name,
+                    "lock node does not permit INFO, so it is not kept out after a restart, and may be a replica"
+                );
+            }
             Ok(String::new())
         }
         Err(error) => Err(error),

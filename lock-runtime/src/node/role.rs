@@ -1,6 +1,7 @@
 //! What a server says it is.
 
 use super::trouble::Unfit;
+use super::words::visible;
 
 /// A field of what a server answers to `INFO`.
 pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
@@ -28,6 +29,7 @@ pub(super) fn is_primary(info: &str) -> Result<(), Unfit> {
 
 /// A server, as nodes are named.
 pub(super) fn at(host: &str, port: &str) -> String {
+    let (host, port) = (visible(host), visible(port));
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

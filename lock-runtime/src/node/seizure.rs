@@ -107,8 +107,9 @@ pub(super) async fn seize(
         let mut command = command(name, &seizure.key);
         command.arg(script).arg(1).arg(&*seizure.key);
         command.arg(whole_millis(seizure.keep));
-        let refused = seizure.refused.as_ref().map(|owner| &*owner.0);
-        command.arg(refused.unwrap_or_default());
+        if let Some(owner) = &seizure.refused {
+            command.arg(&*owner.0);
+        }
         command
     };
     let mut way = servers.way(&seizure.key);

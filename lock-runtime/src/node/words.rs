@@ -12,8 +12,10 @@ pub(super) const NOT_REDIS: &str = "what answers there is not Redis";
 /// An error in the words of the server where it is the server's, for an operator who knows Redis.
 pub(super) fn words(error: &RedisError) -> Arc<str> {
     match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {}", without_arguments(detail)).into(),
-        (Some(code), None) => code.into(),
+        (Some(code), Some(detail)) => {
+            visible(&format!("{code} {}", without_arguments(detail))).into()
+        }
+        (Some(code), None) => visible(code).into(),
         (None, _) if error.is_connection_dropped() => "connection closed".into(),
         // The client library quotes what it could not understand, and that may be anything.
         (None, _)
@@ -24,8 +26,14 @@ pub(super) fn words(error: &RedisError) -> Arc<str> {
         {
             NOT_REDIS.into()
         }
-        (None, _) => error.to_string().into(),
+        (None, _) => visible(&error.to_string()).into(),
     }
+}
+
+/// For a terminal and a log: what whoever answers says may be anything.
+pub(super) fn visible(said: &str) -> String {
+    let visible = |letter: char| if letter.is_control() { '?' } else { letter };
+    said.chars().map(visible).collect()
 }
 
 /// A server quotes the arguments of a command that it does not know: of `AUTH` the password, of others the owner token.
@@ -113,6 +121,14 @@ mod tests {
         let answer = redis::parse_redis_value(answer).expect("a value");
         let error = answer.extract_error().expect_err("an error");
         assert_eq!(&*words(&error), "ERR unknown command 'AUTH'");
+    }
+
+    #[test]
+    fn what_a_server_says_does_nothing_to_a_terminal() {
+        let answer = b"-ERR \x1b[2Jall is \xc2\x9b31mwell\x07\r\n";
+        let answer = redis::parse_redis_value(answer).expect("a value");
+        let error = answer.extract_error().expect_err("an error");
+        assert_eq!(&*words(&error), "ERR ?[2Jall is ?31mwell?");
     }
 
     #[test]

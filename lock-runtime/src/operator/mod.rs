@@ -34,15 +34,19 @@ pub(crate) async fn force_release(
 ) -> Result<ForceRelease, LockError> {
     check_key(redlock, &key)?;
     let (its, wanted) = (Arc::clone(redlock), key.clone());
-    let answers = answers(redlock, async move { its.seize(&wanted, max_ttl).await }).await;
-    let release = ForceRelease::new(key, redlock.majority(), answers);
-    tracing::warn!(
-        key = release.key(),
-        complete = release.is_complete(),
-        free_in = ?release.free_in(),
-        "lock taken by force"
-    );
-    Ok(release)
+    // It is done, and so it is logged, also for a caller who has gone.
+    let work = async move {
+        let seized = its.seize(&wanted, max_ttl).await;
+        let reached = seized.iter().filter(|seized| seized.is_ok()).count();
+        tracing::warn!(
+            key = wanted.as_str(),
+            nodes = reached,
+            "lock taken by force"
+        );
+        seized
+    };
+    let answers = answers(redlock, work).await;
+    Ok(ForceRelease::new(key, redlock.majority(), answers))
 }
 
 fn check_key(redlock: &Redlock, key: &LockKey) -> Result<(), LockError> {

@@ -80,7 +80,7 @@ pub(super) struct Cluster {
     connections: usize,
     known: watch::Sender<Known>,
     members: Mutex<BTreeMap<Address, Arc<Member>>>,
-    /// To be run, each in a task of its own.
+    /// To be run, each in a task of its own. No more wait here than there are connections, and they are taken at once.
     works: mpsc::UnboundedSender<Work>,
     /// There may be more to know.
     trouble: Arc<Notify>,

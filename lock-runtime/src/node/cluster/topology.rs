@@ -30,6 +30,10 @@ impl Topology {
         let Value::Array(ranges) = answer else {
             return Err(UNREADABLE);
         };
+        // Each slot may be one by itself.
+        if ranges.len() > usize::from(SLOTS) {
+            return Err(UNREADABLE);
+        }
         let mut primaries: Vec<Address> = Vec::new();
         let mut replicas: Vec<Address> = Vec::new();
         let mut owners = vec![NOBODY; usize::from(SLOTS)];

@@ -100,20 +100,6 @@ fn how_it_is_reached_and_what_it_permits() {
             [Warning, Warning],
         ),
         (
-            missing(&["~shop:*"]),
-            FindingKind::NotPermitted {
-                rules: vec!["~shop:*".into()],
-            },
-            [Problem, Problem],
-        ),
-        (
-            changed(|facts| facts.missing = vec![Missing::Command("del".into())]),
-            FindingKind::UnknownCommands {
-                commands: vec!["del".into()],
-            },
-            [Problem, Problem],
-        ),
-        (
             changed(|facts| facts.is_deaf = Some(reason())),
             FindingKind::Deaf { reason: reason() },
             [Warning, Warning],
@@ -150,4 +136,35 @@ fn how_it_is_reached_and_what_it_permits() {
             [Warning, Warning],
         ),
     ]);
+}
+
+/// Whoever cannot take locks there has no vote of it.
+#[test]
+fn what_it_must_permit_to_have_a_vote() {
+    for (missing, kind) in [
+        (
+            Missing::Permission("~shop:*".into()),
+            FindingKind::NotPermitted {
+                rules: vec!["~shop:*".into()],
+            },
+        ),
+        (
+            Missing::Command("del".into()),
+            FindingKind::UnknownCommands {
+                commands: vec!["del".into()],
+            },
+        ),
+    ] {
+        let first = changed(|facts| facts.missing = vec![missing]);
+        let expected = (Problem, kind.clone(), vec!["node-1:6379".to_owned()]);
+        assert_eq!(only(&first_of(3, first.clone())), expected);
+        let no_quorum = FindingKind::NoQuorum {
+            voting: 0,
+            needed: 1,
+        };
+        let alone = of(&first_of(1, first));
+        let alone: Vec<_> = alone.iter().map(|one| (one.severity, &one.kind)).collect();
+        assert!(alone.contains(&(Problem, &no_quorum)), "{alone:?}");
+        assert!(alone.contains(&(Problem, &kind)), "{alone:?}");
+    }
 }
