@@ -432,67 +432,6 @@ async fn after_the_scripts_were_flushed() {
 }
 
 #[tokio::test]
-async fn a_stale_holder_does_not_free_the_next_ones_lock() {
-    let fleet = Fleet::start(5);
-    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
-    let stale = ours.lock("k").ttl(Duration::from_millis(100)).extend(false);
-    let stale = stale.acquire().await.expect("free");
-    let next = ask(&theirs)
-        .wait(DEADLINE)
-        .acquire()
-        .await
-        .expect("it runs out");
-    assert!(stale.is_lost());
-    let error = stale.release().await.expect_err("too late");
-    assert!(
-        matches!(error, lock_runtime::ReleaseError::Expired { .. }),
-        "{error}"
-    );
-    assert!(fleet.nodes_with("k") >= 3, "the next one's lock stays");
-    assert_eq!(ours.stats().releases_unconfirmed, 1);
-    next.release().await.expect("released");
-    fleet.assert_no_keys("*").await;
-}
-
-#[tokio::test]
-async fn a_release_tells_who_has_lost_the_lock_and_who_cannot_know() {
-    let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
-
-    let lease = ask(&locks).acquire().await.expect("free");
-    eventually(DEADLINE, "it is on every connected node", || {
-        fleet.nodes_with("k") >= 3
-    })
-    .await;
-    for server in fleet.servers() {
-        let _: String = server.command(&["SET", "k", "somebody else"]);
-    }
-    let error = lease.release().await.expect_err("overwritten");
-    assert!(
-        matches!(error, lock_runtime::ReleaseError::NotOwner { .. }),
-        "{error}"
-    );
-    for server in fleet.servers() {
-        assert_eq!(server.get("k").as_deref(), Some("somebody else"));
-        server.flush();
-    }
-
-    let lease = ask(&locks).acquire().await.expect("free");
-    for proxy in fleet.proxies() {
-        proxy.set(Mode::HoldAnswers);
-    }
-    let error = lease.release().await.expect_err("nobody answers");
-    assert!(
-        matches!(error, lock_runtime::ReleaseError::Unreachable { .. }),
-        "{error}"
-    );
-    for proxy in fleet.proxies() {
-        proxy.set(Mode::Pass);
-    }
-    fleet.assert_no_keys("*").await;
-}
-
-#[tokio::test]
 async fn busy_and_no_quorum_take_nothing() {
     let fleet = Fleet::start(5);
     let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
