@@ -4,7 +4,7 @@ use crate::proxy::Proxy;
 use crate::server::{Options, RedisServer};
 use crate::wait::{Answer, DEADLINE, eventually, eventually_async};
 use lock_runtime::{LockManager, LockManagerBuilder};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The key under which a server remembers that it has a vote: it outlives all locks.
 pub const MARKER: &str = "lock-runtime:votes";
@@ -91,6 +91,39 @@ impl Fleet {
         let locks = locks.expect("the fleet's nodes are a good configuration");
         ready(&locks).await;
         locks
+    }
+
+    /// A manager that is connected to a deployment that has been used.
+    pub async fn ready_manager(&self) -> LockManager {
+        self.found().await;
+        let locks = self.manager();
+        ready(&locks).await;
+        locks
+    }
+
+    /// How long whoever waits elsewhere takes to have a lock that is released, in the middle of so many rounds.
+    pub async fn median_wake(
+        &self,
+        holder: &LockManager,
+        waiter: &LockManager,
+        rounds: usize,
+    ) -> Duration {
+        let mut delays = Vec::with_capacity(rounds);
+        for round in 0..rounds {
+            let key = format!("k{round}");
+            let request = |locks: &LockManager| locks.lock(&*key).ttl(4 * DEADLINE);
+            let held = request(holder).acquire().await.expect("free");
+            let waiting = tokio::spawn(request(waiter).wait(DEADLINE).acquire());
+            eventually(DEADLINE, "it listens", || self.listened_to() == 1).await;
+            let released = Instant::now();
+            held.release().await.expect("released");
+            let lease = waiting.await.expect("no panic").expect("released");
+            delays.push(released.elapsed());
+            lease.release().await.expect("released");
+            self.assert_nobody_listens().await;
+        }
+        delays.sort_unstable();
+        delays[rounds / 2]
     }
 
     /// Makes this a deployment that has been used: whatever nodes are down when a manager comes later, the others vote.

@@ -17,17 +17,10 @@ fn ask(locks: &LockManager) -> LockRequest {
     locks.lock("k").ttl(TTL)
 }
 
-async fn ready(fleet: &Fleet) -> LockManager {
-    fleet.found().await;
-    let locks = fleet.manager();
-    lock_tests::ready(&locks).await;
-    locks
-}
-
 #[tokio::test]
 async fn after_a_release_that_was_awaited() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     for _ in 0..50 {
         let lease = ask(&locks).acquire().await.expect("free");
         assert!(fleet.nodes_with("k") >= 3);
@@ -41,7 +34,7 @@ async fn after_a_release_that_was_awaited() {
 #[tokio::test]
 async fn after_a_lease_was_dropped() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     drop(ask(&locks).acquire().await.expect("free"));
     fleet.assert_no_keys("*").await;
 }
@@ -51,7 +44,7 @@ fn after_a_lease_was_dropped_outside_any_runtime() {
     let fleet = Fleet::start(5);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let lease = runtime.block_on(async {
-        let locks = ready(&fleet).await;
+        let locks = fleet.ready_manager().await;
         ask(&locks).acquire().await.expect("free")
     });
     drop(runtime);
@@ -65,7 +58,7 @@ fn after_the_runtime_of_a_holder_went_away() {
     let fleet = Fleet::start(5);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let locks = runtime.block_on(async {
-        let locks = ready(&fleet).await;
+        let locks = fleet.ready_manager().await;
         let lease = ask(&locks).acquire().await.expect("free");
         tokio::spawn(async move {
             std::future::pending::<()>().await;
@@ -92,7 +85,7 @@ fn after_the_runtime_of_a_holder_went_away() {
 #[tokio::test]
 async fn after_a_body_returned_failed_or_panicked() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
 
     let value = ask(&locks).run(|_| async { 7 }).await.expect("free");
     assert_eq!(value, 7);
@@ -111,7 +104,7 @@ async fn after_a_body_returned_failed_or_panicked() {
 #[tokio::test]
 async fn after_a_body_kept_its_lease() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let kept = ask(&locks)
         .run(|lease| async { lease })
         .await
@@ -144,7 +137,7 @@ async fn dropped_at_every_poll<T>(fleet: &Fleet, make: impl AsyncFn() -> T) -> u
 #[tokio::test]
 async fn after_an_acquire_was_dropped_at_any_await() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let dropped = dropped_at_every_poll(&fleet, async || {
         let lease = ask(&locks).wait(DEADLINE).acquire().await;
         lease.expect("free soon").release().await.expect("released");
@@ -159,7 +152,7 @@ async fn after_an_acquire_was_dropped_at_any_await() {
 #[tokio::test]
 async fn after_a_guarded_call_was_dropped_at_any_await() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let dropped = dropped_at_every_poll(&fleet, async || {
         let body = |_| tokio::task::yield_now();
         ask(&locks)
@@ -178,7 +171,7 @@ async fn after_a_guarded_call_was_dropped_at_any_await() {
 #[tokio::test]
 async fn after_several_keys_were_dropped_at_any_await() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     dropped_at_every_poll(&fleet, async || {
         let request = locks.lock_all(["k1", "k2", "k3"]).ttl(TTL).wait(DEADLINE);
         let lease = request.acquire().await.expect("free soon");
@@ -191,7 +184,7 @@ async fn after_several_keys_were_dropped_at_any_await() {
 #[tokio::test]
 async fn after_an_acquire_was_dropped_that_was_to_be_kept() {
     let fleet = Fleet::start(3);
-    for locks in [ready(&fleet).await, LockManager::in_memory()] {
+    for locks in [fleet.ready_manager().await, LockManager::in_memory()] {
         for polls in 0..3 {
             let kept = ask(&locks).hold_at_least(TTL);
             let outcome = dropped_after(polls, kept.acquire()).await;
@@ -210,7 +203,7 @@ async fn after_an_acquire_was_dropped_that_was_to_be_kept() {
 #[tokio::test]
 async fn after_a_body_was_dropped_or_panicked_while_others_keep_its_lease() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let keep_too = keep.clone();
     let request = ask(&locks);
@@ -243,7 +236,7 @@ async fn after_a_body_was_dropped_or_panicked_while_others_keep_its_lease() {
 #[tokio::test]
 async fn after_a_waiter_went_away() {
     let fleet = Fleet::start(5);
-    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let (ours, theirs) = (fleet.ready_manager().await, fleet.ready_manager().await);
     let lease = ask(&ours).acquire().await.expect("free");
     for polls in 1..4 {
         let waited = dropped_after(polls, ask(&theirs).wait_forever().acquire());
@@ -266,7 +259,7 @@ async fn after_a_waiter_went_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_thousand_random_drops() {
     let fleet = Fleet::start(5);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let dropped = Arc::new(AtomicUsize::new(0));
     let mut running = tokio::task::JoinSet::new();
     for task in 0..20_u64 {
@@ -294,7 +287,7 @@ async fn after_a_thousand_random_drops() {
 #[tokio::test]
 async fn after_answers_that_came_late() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     for slow in &fleet.proxies()[..2] {
         slow.set(Mode::HoldAnswers);
     }
@@ -309,7 +302,7 @@ async fn after_answers_that_came_late() {
 #[tokio::test]
 async fn after_a_failed_try_whose_grants_came_late() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     for slow in &fleet.proxies()[..3] {
         slow.set(Mode::HoldAnswers);
     }
@@ -324,7 +317,7 @@ async fn after_a_failed_try_whose_grants_came_late() {
 #[tokio::test]
 async fn after_requests_that_arrived_late() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     for slow in fleet.proxies() {
         slow.set(Mode::Blackhole);
     }
@@ -346,7 +339,7 @@ async fn after_requests_that_arrived_late() {
 #[tokio::test]
 async fn after_the_connection_was_cut_behind_the_request() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     // The second is in no request but a release.
     for (word, cuts) in [(acquire_command(), 1), ("{k}:released", 2)] {
         let cut = &fleet.proxies()[..2];
@@ -378,7 +371,7 @@ async fn after_the_connection_was_cut_behind_the_request() {
 #[tokio::test]
 async fn on_a_node_that_was_away_during_the_release() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     eventually(DEADLINE, "all nodes are connected", || {
         fleet
             .proxies()
@@ -398,7 +391,7 @@ async fn on_a_node_that_was_away_during_the_release() {
 #[tokio::test]
 async fn after_the_scripts_were_flushed() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     for _ in 0..2 {
         for server in fleet.servers() {
             let _: String = server.command(&["SCRIPT", "FLUSH"]);
@@ -434,7 +427,7 @@ async fn after_the_scripts_were_flushed() {
 #[tokio::test]
 async fn busy_and_no_quorum_take_nothing() {
     let fleet = Fleet::start(5);
-    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let (ours, theirs) = (fleet.ready_manager().await, fleet.ready_manager().await);
     let lease = ask(&ours).acquire().await.expect("free");
     let before = fleet.values("k");
     for _ in 0..20 {

@@ -11,17 +11,10 @@ fn ask(locks: &LockManager) -> LockRequest {
     locks.lock("k").ttl(TTL)
 }
 
-async fn ready(fleet: &Fleet) -> LockManager {
-    fleet.found().await;
-    let locks = fleet.manager();
-    lock_tests::ready(&locks).await;
-    locks
-}
-
 #[tokio::test]
 async fn a_stale_holder_does_not_free_the_next_ones_lock() {
     let fleet = Fleet::start(5);
-    let (ours, theirs) = (ready(&fleet).await, ready(&fleet).await);
+    let (ours, theirs) = (fleet.ready_manager().await, fleet.ready_manager().await);
     let stale = ours.lock("k").ttl(Duration::from_millis(100)).extend(false);
     let stale = stale.acquire().await.expect("free");
     let next = ask(&theirs)
@@ -44,7 +37,7 @@ async fn a_stale_holder_does_not_free_the_next_ones_lock() {
 #[tokio::test]
 async fn a_release_tells_who_has_lost_the_lock_and_who_cannot_know() {
     let fleet = Fleet::start(5).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
 
     let lease = ask(&locks).acquire().await.expect("free");
     eventually(DEADLINE, "it is on every connected node", || {

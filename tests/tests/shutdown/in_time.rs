@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_silent_node_does_not_hold_it_up() {
     let fleet = Fleet::start(3).behind_proxies();
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let body = endless(&locks, "k").await;
     eventually(DEADLINE, "all have it", || fleet.nodes_with("k") == 3).await;
     fleet.proxies()[0].set(Mode::Blackhole);
@@ -24,7 +24,7 @@ async fn a_silent_node_does_not_hold_it_up() {
 #[tokio::test]
 async fn all_nodes_gone_does_not_hold_it_up_either() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let body = endless(&locks, "k").await;
     for server in fleet.servers() {
         server.kill();
@@ -84,7 +84,7 @@ mod heavy {
     #[tokio::test]
     async fn a_silent_node_keeps_nobody_from_being_told_of_many_releases() {
         let fleet = Fleet::start(3).behind_proxies();
-        let locks = ready(&fleet).await;
+        let locks = fleet.ready_manager().await;
         let requests = (0..1000).map(|key| {
             let request = ask(&locks, &format!("k{key}")).wait(LONG);
             tokio::spawn(request.acquire())

@@ -21,13 +21,6 @@ fn ask(locks: &LockManager, key: &str) -> LockRequest {
     locks.lock(key).ttl(TTL)
 }
 
-async fn ready(fleet: &Fleet) -> LockManager {
-    fleet.found().await;
-    let locks = fleet.manager();
-    lock_tests::ready(&locks).await;
-    locks
-}
-
 fn is_shutting_down<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::ShuttingDown { .. }))
 }
@@ -50,7 +43,7 @@ async fn endless(locks: &LockManager, key: &str) -> tokio::task::JoinHandle<Resu
 #[tokio::test]
 async fn nothing_new_is_taken_and_nothing_of_it_is_left() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let report = locks.shutdown(LONG).await;
     assert_eq!((report.stopped, report.left), (0, 0));
 
@@ -96,7 +89,7 @@ async fn a_skipping_function_does_not_run_and_is_no_outage() {
 #[tokio::test]
 async fn those_who_wait_are_told_at_once() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let other = fleet.manager();
     let holder = ask(&other, "k").acquire().await.expect("free");
     let mut waiting = Vec::new();
@@ -153,7 +146,7 @@ async fn those_who_settle_a_split_vote_ask_for_nothing_afterwards() {
 #[tokio::test]
 async fn a_body_that_ends_in_time_is_not_stopped_and_the_shutdown_ends_with_it() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let (go, may_end) = tokio::sync::oneshot::channel();
     let body = tokio::spawn(ask(&locks, "k").run(|lease| async move {
         may_end.await.expect("told");
@@ -197,7 +190,7 @@ impl Drop for Witness {
 #[tokio::test]
 async fn a_body_that_does_not_end_is_dropped_and_then_its_lock_is_released() {
     let fleet = Arc::new(Fleet::start(5));
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let seen = Arc::new(AtomicUsize::new(0));
     let witness = Witness {
         fleet: Arc::clone(&fleet),
@@ -224,7 +217,7 @@ async fn a_body_that_does_not_end_is_dropped_and_then_its_lock_is_released() {
 #[tokio::test]
 async fn a_lease_by_hand_is_told_and_released() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let lease = ask(&locks, "k").acquire().await.expect("free");
     let fixed = ask(&locks, "fixed").extend(false).acquire().await;
     let fixed = fixed.expect("free");
@@ -246,7 +239,7 @@ async fn a_lease_by_hand_is_told_and_released() {
 #[tokio::test]
 async fn a_lease_by_hand_that_was_lost_is_not_waited_for_and_released() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let ttl = Duration::from_secs(3);
     let request = || locks.lock("k").ttl(ttl).max_hold(ttl);
     // On the nodes it was renewed shortly before it was over.
@@ -296,7 +289,7 @@ async fn assert_keeps_its_lock(fleet: &Fleet, locks: &LockManager) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let (go, may_end) = std::sync::mpsc::channel::<()>();
     // Blocks its thread, which is what a body must not do.
     let request = locks.lock("k").ttl(SHORT);
@@ -313,7 +306,7 @@ async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
 #[tokio::test]
 async fn a_body_that_runs_on_is_told_and_keeps_its_lock_until_its_end() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let (go, may_end) = tokio::sync::oneshot::channel::<()>();
     let request = locks.lock("k").ttl(SHORT).on_lost(OnLost::Continue);
     let body = tokio::spawn(request.run(|lease| async move {
@@ -330,7 +323,7 @@ async fn a_body_that_runs_on_is_told_and_keeps_its_lock_until_its_end() {
 #[tokio::test]
 async fn a_lock_that_is_kept_for_a_while_is_kept() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let request = ask(&locks, "k").hold_at_least(Duration::from_secs(50));
     request.run(|_| async {}).await.expect("free");
     let report = locks.shutdown(LONG).await;
@@ -344,7 +337,7 @@ async fn a_lock_that_is_kept_for_a_while_is_kept() {
 #[tokio::test]
 async fn cancelled_it_stops_nothing_and_can_be_called_again() {
     let fleet = Fleet::start(3);
-    let locks = ready(&fleet).await;
+    let locks = fleet.ready_manager().await;
     let body = endless(&locks, "k").await;
     for polls in 0..=1 {
         dropped_after(polls, locks.shutdown(LONG)).await;
