@@ -92,12 +92,6 @@ const GONE: Row = Row {
     ..Row::WORKS
 };
 
-/// A server that may not write is asked by a script, which finds the lock taken before it would write.
-const SEEN_BY_A_SCRIPT: Row = Row {
-    waiting: Busy,
-    ..Row::OUTAGE
-};
-
 faults! {
     light {
         refused: Fault::new(
@@ -224,13 +218,13 @@ faults! {
             Means::FailingSave,
             Row::OUTAGE,
             Said::always(&["MISCONF"]),
-        ).before_7(SEEN_BY_A_SCRIPT),
+        ),
         out_of_memory: Fault::new(
             "`maxmemory` is reached, with `noeviction`",
             Means::FullMemory,
             Row { releasing: Works, ..Row::OUTAGE },
             Said::always(&["OOM"]),
-        ).before_7(Row { releasing: Works, ..SEEN_BY_A_SCRIPT }),
+        ),
         read_only: Fault::new(
             "the server was made a replica, and is none again",
             Means::Replica,
@@ -240,7 +234,7 @@ faults! {
                 then: &["READONLY", "it is a replica", "not connected yet"],
                 later: &["it is a replica"],
             },
-        ).before_7(SEEN_BY_A_SCRIPT).back(Back::WhenOld),
+        ).back(Back::WhenOld),
         no_password_given: Fault::new(
             "the server wants a password, and the URL has none; open connections were closed",
             Means::PasswordWanted,
