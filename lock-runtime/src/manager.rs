@@ -93,8 +93,10 @@ impl LockManager {
         )
     }
 
-    /// Whether a majority of the nodes would vote now, and has as many replicas as are asked for, for a readiness probe. Takes up to `node_timeout`, and a few times
-    /// that while a new deployment is found to be one. A Redis Cluster would if servers with more than half of its slots would.
+    /// Whether a majority of the nodes would vote now, for a readiness probe. A Redis Cluster would if servers with more than half
+    /// of its slots would, and a node that waits for [replicas](crate::NodeSpec::replicas) if so many are connected to it.
+    ///
+    /// Takes up to `node_timeout`, and a few times that while a new deployment is found to be one.
     ///
     /// No lock is touched by it, and dropping the future is safe.
     pub async fn ready(&self) -> bool {

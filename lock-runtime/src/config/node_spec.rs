@@ -68,8 +68,13 @@ impl NodeSpec {
         }
     }
 
-    /// How many replicas of the server must have a lock before the server's vote for it counts. From 0 to 100; default 0:
-    /// replicas are not asked.
+    /// How many replicas of the server must have a lock before the server's vote for it counts: for an acquire, a renewal and a
+    /// fencing token. From 0 to 100; default 0: replicas are not asked. With fewer, the node's answer is a failure in words, and
+    /// the lock is given back.
+    ///
+    /// A replica that is promoted then has the lock, if it is one of those that had it, and if its clock agrees with that of the
+    /// server before: it is told the time of day at which a lock ends. A node waits for its replicas for a third of
+    /// `node_timeout`. Its user needs `WAIT`.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
