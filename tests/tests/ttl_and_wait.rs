@@ -324,18 +324,18 @@ async fn keys_that_are_taken_together_are_all_good_or_none_is() {
 /// The answer came in time, and the task that waits for it was not run until the lease was over.
 #[tokio::test(flavor = "current_thread")]
 async fn a_lease_that_was_over_before_it_was_seen_is_none() {
-    let fleet = Fleet::start(1);
+    let fleet = Fleet::start(1).behind_proxies();
     let locks = fleet.manager();
     lock_tests::ready(&locks).await;
-    let request = locks
-        .lock("k")
-        .ttl(Duration::from_millis(100))
-        .extend(false);
-    // Another task of this runtime that does not yield, from before it is granted until it is over.
-    let server = &fleet.servers()[0];
+    let ttl = Duration::from_secs(1);
+    let request = locks.lock("k").ttl(ttl).extend(false);
+    // Another task of this runtime that does not yield, from before the answer comes until the lease is over.
+    let (server, proxy) = (&fleet.servers()[0], &fleet.proxies()[0]);
+    proxy.set(Mode::HoldAnswers);
     let busy = async {
         lock_tests::eventually_blocking(DEADLINE, "it is granted", || server.exists("k"));
-        std::thread::sleep(Duration::from_millis(300));
+        proxy.set(Mode::Pass);
+        std::thread::sleep(ttl * 3 / 2);
     };
     let (outcome, ()) = tokio::join!(request.acquire(), busy);
     let error = outcome.expect_err("it is over");
