@@ -2,7 +2,7 @@
 //! does not end. Run in debug and in release builds.
 
 use lock_runtime::{LockError, LockManager};
-use lock_tests::{DEADLINE, Fleet, Mode, eventually};
+use lock_tests::{DEADLINE, Fleet, Mode, cycle, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -328,6 +328,8 @@ async fn a_lease_that_was_over_before_it_was_seen_is_none() {
     let locks = fleet.manager();
     lock_tests::ready(&locks).await;
     let ttl = Duration::from_secs(1);
+    // A server that takes locks by a script knows it from now on.
+    cycle(&locks, "first", ttl).await;
     let request = locks.lock("k").ttl(ttl).extend(false);
     // Another task of this runtime that does not yield, from before the answer comes until the lease is over.
     let (server, proxy) = (&fleet.servers()[0], &fleet.proxies()[0]);
