@@ -32,7 +32,7 @@ async fn serve(locks: LockManager, recorder: Recorder, name: String, until: Inst
 }
 
 /// Managers have connections, a thread and a line of their own, as processes have.
-async fn rivalry(processes: usize, tasks: usize) {
+async fn rivalry(processes: u16, tasks: usize) {
     let fleet = Fleet::start(5);
     let mut managers = Vec::new();
     for _ in 0..processes {
@@ -41,7 +41,9 @@ async fn rivalry(processes: usize, tasks: usize) {
     }
     let recorder = Recorder::new();
     let began = Instant::now();
-    let until = began + Duration::from_secs(4);
+    // A process keeps the lock for 50 ms, and each has several turns.
+    let time = Duration::from_millis(125) * u32::from(processes);
+    let until = began + time.max(Duration::from_secs(2));
     let mut work = JoinSet::new();
     for (process, locks) in managers.iter().enumerate() {
         for task in 0..tasks {

@@ -25,7 +25,7 @@ struct Contest {
 }
 
 /// How often locks are taken at least.
-const ENOUGH: u64 = 400;
+const ENOUGH: u64 = 200;
 
 impl Contest {
     fn new(keys: Vec<String>) -> Arc<Self> {
@@ -131,7 +131,7 @@ async fn nobody_is_inside_together_while_the_slot_moves() {
     let contenders = contest.begin(&cluster).await;
     let moves = async {
         let mut moves = 0;
-        while moves < 20 || !contest.is_enough() {
+        while moves < 10 || !contest.is_enough() {
             move_on(&cluster, slot).await;
             moves += 1;
         }
