@@ -5,7 +5,9 @@
 use lock_runtime::{LockError, LockManager, Vote};
 use lock_tests::fleet::MARKER;
 use lock_tests::server::Options;
-use lock_tests::{DEADLINE, Disk, Fleet, Mode, Recorder, RedisServer, eventually, ready};
+use lock_tests::{
+    DEADLINE, Disk, Fleet, Mode, Recorder, RedisServer, eventually, eventually_async, ready,
+};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 
@@ -390,4 +392,33 @@ async fn new_nodes_vote_over_every_connection_to_them() {
         let lease = lease.unwrap_or_else(|error| panic!("k{key}: {error}"));
         lease.release().await.expect("held");
     }
+}
+
+/// A client that has a majority asks for no more votes. It hears all the same of those that others see to.
+#[tokio::test]
+async fn what_another_client_admits_later_is_heard_of() {
+    let fleet = Fleet::start(5).behind_proxies();
+    fleet.proxies()[4].set(Mode::Refuse);
+    let locks = fleet.manager();
+    assert!(!locks.ready().await, "one of five cannot be asked");
+    let admit = |server: &RedisServer| {
+        let life: String = about(server, "run_id").expect("a life");
+        let _: String = server.command(&["SET", MARKER, &life]);
+    };
+    let [first, second, third, fourth, _] = fleet.servers() else {
+        unreachable!("five");
+    };
+    for server in [first, second, third] {
+        admit(server);
+    }
+    ready(&locks).await;
+    admit(fourth);
+    eventually_async(DEADLINE, "the fourth has a vote as well", || async {
+        let lease = locks.lock("k").ttl(DEADLINE).acquire().await;
+        let lease = lease.expect("three of five vote");
+        let is_there = fourth.get("k").is_some();
+        lease.release().await.expect("held");
+        is_there
+    })
+    .await;
 }

@@ -220,7 +220,7 @@ impl Life {
         Some(command)
     }
 
-    fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> Standing {
         let mut known = self.known();
         if let Known::Young { until, unknown } = *known {
             let for_another = until.saturating_duration_since(Instant::now());

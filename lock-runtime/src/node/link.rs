@@ -21,6 +21,11 @@ use super::sentinel::Mandate;
 use super::target::Target;
 use super::words::{NOT_REDIS, words};
 use super::{Limit, NodeError, Standing};
+use crate::backoff::Backoff;
+
+/// How often a server that remembers nothing is asked whether another client has admitted it. Whoever needs its vote asks at
+/// once; without being needed it would have none for this client until it is old.
+const ADMITTED: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// A connection to the server that was asked who it is.
 pub(super) struct Link {
@@ -140,26 +145,41 @@ impl Link {
     /// Has the server remember that it votes, from when it does, again and again. Never returns.
     pub(super) async fn remind(&self, target: &Target) {
         const PAUSE: Duration = Duration::from_secs(3600);
-        let Some(mark) = self.life.mark(target) else {
+        let (Some(marker), Some(mark)) = (target.marker(), self.life.mark(target)) else {
             return std::future::pending().await;
         };
         if let Some(introduction) = self.life.introduce(target) {
-            let mut connection = self.connection.clone();
-            let told = connection.send_packed_command(&introduction);
-            let _ = timeout(target.patience(), told).await;
+            self.tell(&introduction, target).await;
         }
+        let (least, most) = ADMITTED;
+        let mut backoff = Backoff::new(least, most);
         loop {
-            match self.life.votes() {
-                Err(NodeError::Abstains(for_another)) => sleep(for_another).await,
-                Ok(()) | Err(NodeError::Failed(_)) => {
-                    let mut connection = self.connection.clone();
+            match self.life.standing() {
+                Standing::Abstains {
+                    for_another,
+                    unknown: Some(_),
+                } => {
+                    sleep(backoff.next().min(for_another)).await;
+                    let question = redis::cmd("GET").arg(marker).take();
+                    if let Some(known) = self.tell(&question, target).await {
+                        self.life.note(&known);
+                    }
+                }
+                Standing::Abstains { for_another, .. } => sleep(for_another).await,
+                Standing::Votes => {
                     // A server that does not take it is told again; what it cannot remember only makes it wait longer.
-                    let told = connection.send_packed_command(&mark);
-                    let _ = timeout(target.patience(), told).await;
+                    self.tell(&mark, target).await;
                     sleep(PAUSE).await;
                 }
             }
         }
+    }
+
+    /// Sends what no call waits for.
+    async fn tell(&self, command: &Cmd, target: &Target) -> Option<Value> {
+        let mut connection = self.connection.clone();
+        let answer = connection.send_packed_command(command);
+        timeout(target.patience(), answer).await.ok()?.ok()
     }
 
     pub(super) fn doubted_since(&self) -> Option<Instant> {
