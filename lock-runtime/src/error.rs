@@ -30,7 +30,7 @@ pub enum Vote {
 impl From<&NodeError> for Vote {
     fn from(error: &NodeError) -> Self {
         match error {
-            NodeError::Failed(reason) => Self::Failed(Arc::clone(reason)),
+            NodeError::Failed(_, reason) => Self::Failed(Arc::clone(reason)),
             NodeError::Abstains(for_another) => Self::Abstains(*for_another),
         }
     }

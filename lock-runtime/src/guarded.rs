@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::global;
 use crate::hold::End;
 use crate::key::LockKey;
 use crate::lease::Lease;
@@ -147,13 +146,7 @@ impl Guard {
     }
 
     fn acquire(&self) -> Boxed<Result<Lease, LockError>> {
-        let mut request = self.request.clone();
-        Box::pin(async move {
-            if !request.has_nodes() {
-                request = request.on(&global::installed()?.core);
-            }
-            request.acquire().await
-        })
+        Box::pin(self.request.clone().acquire())
     }
 
     /// Releases the lock, if there was one.
@@ -206,7 +199,7 @@ impl Guard {
 
 fn stopped(lease: &Lease, end: End) -> LockError {
     let error = lease.lost_error(end);
-    tracing::error!(name = lease.name, %error, "guarded body was stopped");
+    tracing::error!(name = lease.hold().name, %error, "guarded body was stopped");
     error
 }
 

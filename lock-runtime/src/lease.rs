@@ -20,13 +20,12 @@ use crate::redlock::claim::Confirmation;
 #[must_use = "dropping a lease releases the lock"]
 pub struct Lease {
     held: Held,
-    pub(crate) name: &'static str,
 }
 
 impl Lease {
-    pub(crate) fn new(held: Held, name: &'static str) -> Self {
+    pub(crate) fn new(held: Held) -> Self {
         held.0.accept();
-        Self { held, name }
+        Self { held }
     }
 
     pub(crate) fn hold(&self) -> &Hold {
@@ -88,7 +87,7 @@ impl Lease {
             Ok(_) if conclusive => Ok(()),
             Ok(_) => Err(LockError::NoQuorum {
                 key: self.key().into(),
-                elapsed: self.held_for(),
+                elapsed: self.hold().held_for(),
                 reason: "too few nodes answered to the renewal; the lease stands as it was".into(),
                 votes: self.hold().doubts(),
             }),
@@ -116,7 +115,7 @@ impl Lease {
             return;
         }
         if let Err(error) = self.release_claims().await {
-            tracing::warn!(name = self.name, %error, "lock release was not confirmed");
+            tracing::warn!(name = self.hold().name, %error, "lock release was not confirmed");
         }
     }
 
@@ -172,7 +171,7 @@ impl Lease {
         };
         LockError::Lost {
             key: self.key().into(),
-            elapsed: self.held_for(),
+            elapsed: self.hold().held_for(),
             reason: reason.into(),
             votes,
         }
@@ -183,15 +182,10 @@ impl Lease {
         match end {
             End::Lost(Loss::ShutDown) => LockError::ShuttingDown {
                 key: self.key().into(),
-                elapsed: self.held_for(),
+                elapsed: self.hold().held_for(),
             },
             _ => self.lost_error(end),
         }
-    }
-
-    fn held_for(&self) -> Duration {
-        let now = self.hold().redlock.executor.now();
-        now.saturating_duration_since(self.hold().acquired)
     }
 }
 

@@ -31,6 +31,7 @@
 //!
 //! - `macros` (default): the attribute.
 //! - `axum`: [`LockError`] is a response, 429 with `Retry-After` or 503.
+//! - `metrics`: what is measured goes to the recorder that the service installs for the `metrics` facade.
 //! - `tls`: nodes behind TLS, `rediss://`, and the type `Tls` for certificates of one's own.
 
 #[cfg(feature = "macros")]

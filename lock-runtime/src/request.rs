@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::LockError;
-use crate::hold::Terms;
+use crate::global;
+use crate::hold::{Held, Terms};
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::redlock::validity;
 use crate::running;
+use crate::telemetry::{self, Outcome};
 use crate::wait::{self, Core, Order, Patience};
 
 /// A lock that is being asked for. Made by [`LockManager::lock`](crate::LockManager::lock) and
@@ -50,7 +52,7 @@ impl LockRequest {
             max_hold: None,
             on_lost: OnLost::Cancel,
             fenced: false,
-            name: "",
+            name: "unnamed",
         }
     }
 
@@ -58,10 +60,6 @@ impl LockRequest {
     pub(crate) fn on(mut self, core: &Arc<Core>) -> Self {
         self.core = Some(Arc::clone(core));
         self
-    }
-
-    pub(crate) fn has_nodes(&self) -> bool {
-        self.core.is_some()
     }
 
     /// For how long the nodes keep the lock if nothing more is heard from this process. Required; at most the manager's
@@ -128,7 +126,8 @@ impl LockRequest {
         self
     }
 
-    /// A label for logs.
+    /// A label for logs and metrics. Give it to each place in the code that asks for locks, and never a key: each name makes time
+    /// series of its own. Default: `unnamed`.
     pub fn name(mut self, name: &'static str) -> Self {
         self.name = name;
         self
@@ -144,12 +143,23 @@ impl LockRequest {
     ///
     /// [`LockError`] says why the lock is not ours.
     pub async fn acquire(self) -> Result<Lease, LockError> {
-        let name = self.name;
-        let Some(core) = self.core.clone() else {
-            return Err(LockError::NotConfigured {
-                reason: "no nodes were named".into(),
-            });
+        let call = telemetry::Call::begin(self.name);
+        let taken = self.take().await;
+        call.ended(Outcome::of(&taken));
+        let lease = Lease::new(taken?);
+        match lease.hold().remaining() {
+            Ok(_) => Ok(lease),
+            // It came in time, and this task was not run until it was over.
+            Err(end) => Err(lease.unused_error(end)),
+        }
+    }
+
+    async fn take(self) -> Result<Held, LockError> {
+        let core = match &self.core {
+            Some(core) => Arc::clone(core),
+            None => Arc::clone(&global::installed()?.core),
         };
+        core.described.once();
         let order = self.checked(core.max_ttl)?;
         for key in &order.terms.keys {
             if let Some(reason) = core.redlock.reserved(key) {
@@ -161,17 +171,11 @@ impl LockRequest {
             if let Some(lease) = running::find(|lease| lease.hold().is_of(&core.redlock, key)) {
                 return Err(LockError::AlreadyHeld {
                     key: key.clone(),
-                    by: lease.name,
+                    by: lease.hold().name,
                 });
             }
         }
-        let held = wait::acquire(&core, order).await?;
-        let lease = Lease::new(held, name);
-        match lease.hold().remaining() {
-            Ok(_) => Ok(lease),
-            // It came in time, and this task was not run until it was over.
-            Err(end) => Err(lease.unused_error(end)),
-        }
+        wait::acquire(&core, order).await
     }
 
     /// What is asked for, if it can be.
@@ -230,6 +234,7 @@ impl LockRequest {
         }
         Ok(Order {
             terms: Terms {
+                name: self.name,
                 keys: self.keys,
                 ttl,
                 hold_at_least: self.hold_at_least,

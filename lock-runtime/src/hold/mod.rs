@@ -15,6 +15,7 @@ use crate::queue::{Baton, Holder, Turn, Wants, succession};
 use crate::redlock::Redlock;
 use crate::redlock::claim::Claim;
 use crate::redlock::renew::{Renewal, Renewed};
+use crate::telemetry;
 use keeper::{Keeper, Ticket};
 
 pub(crate) use keeper::Keepers;
@@ -25,6 +26,8 @@ pub(crate) use keeper::Keepers;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) redlock: Arc<Redlock>,
+    /// What is written of it where its keys are not to stand.
+    pub(crate) name: &'static str,
     pub(crate) keys: Vec<LockKey>,
     pub(crate) ttl: Duration,
     pub(crate) extend: bool,
@@ -49,6 +52,8 @@ struct State {
     /// What the nodes said to a renewal that told nothing, until one does.
     doubts: Vec<NodeVote>,
     keeper: Option<(Arc<Keeper>, Ticket)>,
+    /// Somebody has it.
+    accepted: bool,
     /// A body runs under it, which alone says when it is given back.
     bound: bool,
     /// A shutdown has told the body to stop.
@@ -66,6 +71,7 @@ struct Part {
 /// How locks are to be held.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
+    pub(crate) name: &'static str,
     /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
     pub(crate) keys: Vec<LockKey>,
     pub(crate) ttl: Duration,
@@ -118,6 +124,19 @@ pub(crate) enum Loss {
     ShutDown,
 }
 
+impl Loss {
+    /// For an operator.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::HeldTooLong => "max_hold",
+            Self::Taken => "taken",
+            Self::NobodyRenews => "renewer",
+            Self::ShutDown => "shutdown",
+        }
+    }
+}
+
 impl Hold {
     /// Held from now on. Each lock comes with the turn for it.
     pub(crate) fn new(
@@ -130,6 +149,7 @@ impl Hold {
             .into_iter()
             .map(|(turn, mut baton)| {
                 baton.claim.keep_until = None;
+                baton.claim.released_by = None;
                 (turn, Part { baton, turn: None })
             })
             .unzip();
@@ -138,6 +158,7 @@ impl Hold {
         let keep = Some(terms.hold_at_least).filter(|keep| !keep.is_zero());
         let hold = Arc::new(Self {
             redlock: Arc::clone(redlock),
+            name: terms.name,
             keys: terms.keys,
             ttl: terms.ttl,
             extend: terms.extend,
@@ -150,6 +171,7 @@ impl Hold {
                 end: None,
                 doubts: Vec::new(),
                 keeper: None,
+                accepted: false,
                 bound: false,
                 told: false,
             }),
@@ -176,9 +198,35 @@ impl Hold {
     /// has run.
     pub(crate) fn accept(&self) {
         let keep_until = self.keep_until.map(tokio::time::Instant::from_std);
-        for part in &mut self.state().parts {
+        let mut state = self.state();
+        for part in &mut state.parts {
             part.baton.claim.keep_until = keep_until;
         }
+        state.accepted = true;
+        if let Some(end) = state.end {
+            self.tell_end(end);
+        }
+    }
+
+    /// It ends, once.
+    fn conclude(&self, state: &mut State, end: End) {
+        state.end = Some(end);
+        if state.accepted {
+            self.tell_end(end);
+        }
+    }
+
+    fn tell_end(&self, end: End) {
+        if let End::Lost(loss) = end {
+            telemetry::lost(self.name, loss.word());
+        }
+        telemetry::held(self.name, self.held_for(), self.ttl);
+    }
+
+    /// Since its acquisition.
+    pub(crate) fn held_for(&self) -> Duration {
+        let now = self.redlock.executor.now();
+        now.saturating_duration_since(self.acquired)
     }
 
     /// Whether it holds this key of these nodes, as far as is known.
@@ -231,18 +279,23 @@ impl Hold {
 
     fn lost(&self, state: &mut State, loss: Loss) -> End {
         self.redlock.counters.lost.add();
-        *state.end.insert(End::Lost(loss))
+        let end = End::Lost(loss);
+        self.conclude(state, end);
+        end
     }
 
     /// A shutdown has waited long enough. A body has to be gone before its lock is, so that one is kept until then; what
     /// somebody has by hand ends.
     fn stop(&self, state: &mut State) -> End {
         let end = End::Lost(Loss::ShutDown);
-        if !std::mem::replace(&mut state.told, true) {
+        let is_first = !std::mem::replace(&mut state.told, true);
+        if is_first {
             self.redlock.counters.stopped.add();
         }
         if !state.bound {
-            state.end = Some(end);
+            self.conclude(state, end);
+        } else if is_first {
+            telemetry::lost(self.name, Loss::ShutDown.word());
         }
         end
     }
@@ -305,8 +358,14 @@ impl Hold {
         let (parts, keeper, is_good) = {
             let mut state = self.state();
             let is_good = self.held_of(&mut state).is_ok() && state.doubts.is_empty();
-            state.end.get_or_insert(End::Released);
-            let parts = std::mem::take(&mut state.parts);
+            let mut parts = std::mem::take(&mut state.parts);
+            if state.end.is_none() {
+                self.conclude(&mut state, End::Released);
+                let by = state.accepted.then_some(self.name);
+                for part in &mut parts {
+                    part.baton.claim.released_by = by;
+                }
+            }
             (parts, state.keeper.take(), is_good)
         };
         if let Some((keeper, ticket)) = keeper {
@@ -389,26 +448,34 @@ impl Hold {
 
     /// A renewal counts only while the old lease does.
     fn apply(&self, index: usize, renewed: Renewed) -> bool {
+        if renewed == Renewed::Taken {
+            self.lose(Loss::Taken);
+        }
+        let mut state = self.state();
+        let is_held = self.held_of(&mut state).is_ok();
+        if is_held || state.end != Some(End::Released) {
+            telemetry::renewed(
+                self.name,
+                match &renewed {
+                    Renewed::Until(_) if is_held => telemetry::Renewal::Renewed,
+                    Renewed::Inconclusive(_) if is_held => telemetry::Renewal::Inconclusive,
+                    _ => telemetry::Renewal::Lost,
+                },
+            );
+        }
         match renewed {
             Renewed::Until(deadline) => {
-                let mut state = self.state();
-                if self.held_of(&mut state).is_ok()
-                    && let Some(part) = state.parts.get_mut(index)
-                {
+                if is_held && let Some(part) = state.parts.get_mut(index) {
                     let known = &mut part.baton.deadline;
                     *known = deadline.into_std().max(*known);
                     state.doubts.clear();
                 }
                 true
             }
-            Renewed::Taken => {
-                self.lose(Loss::Taken);
-                true
-            }
+            Renewed::Taken => true,
             Renewed::Inconclusive(votes) => {
-                let mut state = self.state();
                 // Once the lease is over, it is what keeps nodes from being asked.
-                if self.held_of(&mut state).is_ok() || state.doubts.is_empty() {
+                if is_held || state.doubts.is_empty() {
                     state.doubts = votes;
                 }
                 false

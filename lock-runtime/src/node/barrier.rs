@@ -61,7 +61,7 @@ impl Barrier {
     ///
     /// In words for an operator.
     pub(super) fn judge(&self, said: Said) -> Result<(), NodeError> {
-        let have_it = said.map_err(NodeError::Failed)?;
+        let have_it = said?;
         if have_it >= self.replicas {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Barrier {
             "{asked} replica{} asked for, {have_it} {has} it",
             plural(asked)
         );
-        Err(NodeError::Failed(words.into()))
+        Err(Arc::<str>::from(words).into())
     }
 
     /// Asks, with `wait`, for all who came meanwhile, again and again. Never returns; once it is dropped nobody waits any more.

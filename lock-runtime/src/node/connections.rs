@@ -13,9 +13,20 @@ use super::listening::Listening;
 use super::pool::Slot;
 use super::target::Target;
 use super::{Limit, NodeError, Standing};
+use crate::telemetry::NodeState;
 
 /// What is to be run for as long as there is the node.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How a server stands over all connections to it, as far as is known here: a key has one of them, and needs that one.
+pub(super) fn stands(slots: &[Slot]) -> NodeState {
+    let each = slots.iter().map(Slot::stands);
+    each.reduce(|all, one| NodeState {
+        up: all.up && one.up,
+        votes: all.votes && one.votes,
+    })
+    .unwrap_or_default()
+}
 
 /// Whether a server votes over all connections to it: each has asked for itself who the server is.
 pub(super) async fn standing(

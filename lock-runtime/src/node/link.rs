@@ -205,7 +205,7 @@ impl Link {
     }
 
     fn refused(&self, error: &RedisError) -> NodeError {
-        let refused = NodeError::Failed(words(error));
+        let refused = NodeError::from(words(error));
         if refused.is_readonly() {
             self.demoted.notify_one();
         }
@@ -239,11 +239,12 @@ impl Link {
         });
         match said.await {
             Some(Ok(said)) => barrier.judge(said),
-            Some(Err(_)) => Err("connection closed".into()),
+            Some(Err(_)) => Err(NodeError::unreachable("connection closed")),
             // Not the server's silence: it may be waiting for its replicas.
-            None => Err(NodeError::Failed(
-                format!("its replicas have not answered in {:.0?}", limit.allowed()).into(),
-            )),
+            None => Err(NodeError::silent(format!(
+                "its replicas have not answered in {:.0?}",
+                limit.allowed()
+            ))),
         }
     }
 
@@ -312,16 +313,17 @@ impl Link {
         });
         let asked = Instant::now();
         if let Some(answer) = answer.await {
-            return answer.map_err(|error| NodeError::Failed(words(&error)));
+            return answer.map_err(|error| NodeError::unreachable(words(&error)));
         }
         // A request that had to wait for its connection says little about the server.
         if asked.elapsed() >= limit.allowed() / 2 {
             self.set_doubted(Some(Instant::now()));
             self.doubt.notify_one();
         }
-        Err(NodeError::Failed(
-            format!("no answer in {:.0?}", limit.allowed()).into(),
-        ))
+        Err(NodeError::silent(format!(
+            "no answer in {:.0?}",
+            limit.allowed()
+        )))
     }
 
     pub(super) fn publishes(&self) -> bool {

@@ -154,7 +154,7 @@ impl Node for MemoryNode {
             let mut state = self.state();
             // No release can come in between.
             if !ask.commit(position) {
-                return Err(NodeError::from("decided without it"));
+                return Err(NodeError::not_asked("decided without it"));
             }
             if state.is_of(&ask.key, &ask.token) {
                 // An earlier request of this attempt was late, and it counts.
@@ -169,7 +169,7 @@ impl Node for MemoryNode {
         Box::pin(async move {
             let mut state = self.state();
             if !extension.commit(position) {
-                return Err(NodeError::from("the lease has ended"));
+                return Err(NodeError::not_asked("the lease has ended"));
             }
             let Extension {
                 key,

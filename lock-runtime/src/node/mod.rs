@@ -222,6 +222,7 @@ pub(crate) struct Limit(Arc<LimitState>);
 
 #[derive(Debug)]
 struct LimitState {
+    from: Instant,
     allowed: Duration,
     at: Instant,
     over: AtomicBool,
@@ -232,6 +233,7 @@ impl Limit {
     pub(crate) fn within(allowed: Duration) -> Self {
         let now = clock::now();
         Self(Arc::new(LimitState {
+            from: now,
             allowed,
             at: now.checked_add(allowed).unwrap_or(now),
             over: AtomicBool::new(false),
@@ -240,6 +242,11 @@ impl Limit {
 
     pub(crate) fn allowed(&self) -> Duration {
         self.0.allowed
+    }
+
+    /// Since when they may.
+    pub(crate) fn from(&self) -> Instant {
+        self.0.from
     }
 
     pub(crate) fn at(&self) -> Instant {
@@ -344,33 +351,70 @@ pub(crate) enum Standing {
 /// Why a node did not answer in a usable way, in words for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeError {
-    Failed(Arc<str>),
+    Failed(Failure, Arc<str>),
     /// It restarted or was promoted not long ago, and has no vote for so much longer.
     Abstains(Duration),
+}
+
+/// What kind of trouble it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It says no, or what cannot be used, or must not be asked.
+    Refused,
+    /// No answer in time.
+    Silent,
+    /// No connection.
+    Unreachable,
+    /// None: it was decided without it.
+    NotAsked,
+}
+
+impl Failure {
+    /// For an operator. `None`: nothing went wrong.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Refused => Some("refused"),
+            Self::Silent => Some("timeout"),
+            Self::Unreachable => Some("connection"),
+            Self::NotAsked => None,
+        }
+    }
 }
 
 impl NodeError {
     /// The server does not know the hash that a script was called by.
     pub(crate) fn is_noscript(&self) -> bool {
-        matches!(self, Self::Failed(reason) if reason.starts_with("NOSCRIPT"))
+        matches!(self, Self::Failed(_, reason) if reason.starts_with("NOSCRIPT"))
     }
 
     /// The server takes no writes, as it is a replica. Servers before 7.0 put an error of a script into words of their own.
     pub(crate) fn is_readonly(&self) -> bool {
-        matches!(self, Self::Failed(reason) if reason.starts_with("READONLY") || reason.contains("-READONLY "))
+        matches!(self, Self::Failed(_, reason) if reason.starts_with("READONLY") || reason.contains("-READONLY "))
     }
 
     /// Of several keys that are on their way to another server of a cluster, some have arrived.
     pub(crate) fn is_tryagain(&self) -> bool {
-        matches!(self, Self::Failed(reason) if reason.starts_with("TRYAGAIN"))
+        matches!(self, Self::Failed(_, reason) if reason.starts_with("TRYAGAIN"))
     }
 }
 
 impl NodeError {
+    pub(crate) fn unreachable(reason: impl Into<Arc<str>>) -> Self {
+        Self::Failed(Failure::Unreachable, reason.into())
+    }
+
+    pub(crate) fn silent(reason: impl Into<Arc<str>>) -> Self {
+        Self::Failed(Failure::Silent, reason.into())
+    }
+
+    pub(crate) fn not_asked(reason: impl Into<Arc<str>>) -> Self {
+        Self::Failed(Failure::NotAsked, reason.into())
+    }
+
     /// As part of a sentence.
     pub(crate) fn into_words(self) -> Arc<str> {
         match self {
-            Self::Failed(reason) => reason,
+            Self::Failed(_, reason) => reason,
             Self::Abstains(left) => format!("it has no vote for another {left:.0?}").into(),
         }
     }
@@ -378,7 +422,13 @@ impl NodeError {
 
 impl From<&str> for NodeError {
     fn from(reason: &str) -> Self {
-        Self::Failed(reason.into())
+        Self::from(Arc::from(reason))
+    }
+}
+
+impl From<Arc<str>> for NodeError {
+    fn from(reason: Arc<str>) -> Self {
+        Self::Failed(Failure::Refused, reason)
     }
 }
 

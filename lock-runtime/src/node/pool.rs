@@ -20,6 +20,7 @@ use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
+use crate::telemetry::NodeState;
 
 /// How often a server that refuses is tried. The upper bound is what a restarted server waits at the most before it is
 /// used again.
@@ -68,8 +69,17 @@ impl Slot {
 
     /// Whether there is a connection that is not in doubt.
     pub(super) fn is_ready(&self) -> bool {
+        self.stands().up
+    }
+
+    /// How the server stands, as far as is known here.
+    pub(super) fn stands(&self) -> NodeState {
         let link = self.state.borrow().link();
-        link.is_some_and(|link| link.doubted_since().is_none())
+        let ready = link.filter(|link| link.doubted_since().is_none());
+        NodeState {
+            up: ready.is_some(),
+            votes: ready.is_some_and(|link| link.votes().is_ok()),
+        }
     }
 
     /// A connection that may be expected to answer. A doubt is waited out, but only once: a server that has been silent
@@ -93,7 +103,7 @@ impl Slot {
             Ok(Err(_)) | Err(_) => None,
         };
         link.ok_or_else(|| {
-            NodeError::from("no answer to an earlier request, and none to a probe yet")
+            NodeError::silent("no answer to an earlier request, and none to a probe yet")
         })
     }
 
@@ -101,7 +111,10 @@ impl Slot {
     /// one where it is not known yet whether there will be one.
     pub(super) async fn any(&self, limit: &Limit) -> Result<Arc<Link>, NodeError> {
         let link = self.known(limit).await;
-        link.map_err(|trouble| NodeError::Failed(trouble.reason))
+        link.map_err(|trouble| match trouble.unfit {
+            Some(_) => trouble.reason.into(),
+            None => NodeError::unreachable(trouble.reason),
+        })
     }
 
     /// The same, or what stands in the way of it.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::cluster::{Cluster, Travel};
-use super::connections::{Via, Work, admit, of_key, standing};
+use super::connections::{Via, Work, admit, of_key, standing, stands};
 use super::examine::examine;
 use super::facts::Server;
 use super::pool::Slot;
 use super::sentinel::Group;
 use super::target::Target;
 use super::{Limit, NodeError, Standing};
+use crate::telemetry::NodeState;
 
 /// Where the servers of a node are.
 #[derive(Debug)]
@@ -46,6 +47,14 @@ impl Servers {
         match self {
             Self::One(slots, _) => of_key(slots, "").trusted(limit).await?.ping(limit).await,
             Self::Cluster(cluster) => cluster.ping(limit).await,
+        }
+    }
+
+    /// How it stands, as far as is known here.
+    pub(super) fn stands(&self) -> NodeState {
+        match self {
+            Self::One(slots, _) => stands(slots),
+            Self::Cluster(cluster) => cluster.stands(),
         }
     }
 

@@ -76,7 +76,7 @@ pub(super) async fn inspect(
         fence: ::redis::from_redis_value_ref(fence).ok(),
         abstains: match link.votes() {
             Err(NodeError::Abstains(for_another)) => Some(for_another),
-            Ok(()) | Err(NodeError::Failed(_)) => None,
+            Ok(()) | Err(NodeError::Failed(..)) => None,
         },
     })
 }

@@ -191,10 +191,10 @@ impl Mandate {
                 sentinels,
             } if *said == self.said => {
                 let confirmed = self.group.confirmed(said, asked, *sentinels);
-                confirmed.map_err(NodeError::Failed)
+                confirmed.map_err(NodeError::from)
             }
             Belief::In { .. } => Err("its sentinels name another primary".into()),
-            Belief::Trouble(reason) => Err(NodeError::Failed(Arc::clone(reason))),
+            Belief::Trouble(reason) => Err(Arc::clone(reason).into()),
             Belief::Nothing => Err("its sentinels have not answered yet".into()),
         }
     }

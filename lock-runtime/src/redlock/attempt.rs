@@ -12,6 +12,7 @@ use super::{Cause, Redlock, Refusal, Want};
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
 use crate::node::{Acquired, Ask, Fence, NodeError, Owner};
+use crate::telemetry::{self, Attempted};
 
 /// See the [module](self).
 pub(super) struct Attempt {
@@ -159,6 +160,12 @@ impl Attempt {
         mut self,
         decision: Decision<Owner>,
     ) -> (Result<Claim, Refusal>, Stragglers) {
+        telemetry::attempted(match &decision {
+            Decision::Granted => Attempted::Granted,
+            Decision::Busy(_) => Attempted::Busy,
+            Decision::Split => Attempted::Split,
+            Decision::NoQuorum => Attempted::Failed,
+        });
         let cause = match decision {
             Decision::Granted => {
                 if !self.settle_fence().await {

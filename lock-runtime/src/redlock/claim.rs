@@ -21,6 +21,7 @@ use crate::clock;
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
 use crate::node::{Fence, Ledger, NodeError, Released, Return, Token};
+use crate::telemetry;
 
 /// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
 pub(super) const MOST_REDELIVERIES: usize = 4096;
@@ -51,6 +52,8 @@ pub(crate) struct Claim {
     pub(super) was_granted: bool,
     /// For how long it had been waited for.
     pub(crate) waited: Duration,
+    /// The name of whoever had it, once it is given back before it was lost.
+    pub(crate) released_by: Option<&'static str>,
     /// What is to be done when the nodes have been told.
     afterwards: Option<Afterwards>,
     given_back: bool,
@@ -87,6 +90,7 @@ impl Claim {
             keep_until: None,
             was_granted: false,
             waited: Duration::ZERO,
+            released_by: None,
             afterwards: None,
             given_back: false,
         })
@@ -210,6 +214,7 @@ impl Claim {
             aloud: self.was_granted.then_some(self.waited),
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             afterwards: self.afterwards.take(),
+            unconfirmed_by: self.released_by,
             report,
             handed,
         };
@@ -310,6 +315,8 @@ struct Release {
     aloud: Option<Duration>,
     confirmation: Confirmation,
     afterwards: Option<Afterwards>,
+    /// Who will want to know that no majority has confirmed it, until one has.
+    unconfirmed_by: Option<&'static str>,
     report: Option<oneshot::Sender<Confirmation>>,
     /// Told when all nodes have been handed it.
     handed: Option<oneshot::Sender<()>>,
@@ -317,6 +324,9 @@ struct Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
+        if let Some(name) = self.unconfirmed_by {
+            telemetry::release_failed(name);
+        }
         self.redlock.census.releases.leave();
     }
 }
@@ -357,6 +367,11 @@ impl Release {
 
     /// Whoever waits is told once. That nobody waits any more is as good.
     fn report(&mut self) {
+        if let Some(name) = self.unconfirmed_by.take()
+            && !self.confirmation.by_majority()
+        {
+            telemetry::release_failed(name);
+        }
         if self.knows_who_waits() {
             self.end_turn();
         }

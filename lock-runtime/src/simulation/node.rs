@@ -262,7 +262,7 @@ impl Node for SimulatedNode {
             {
                 let mut subscribed = pin!(listener.subscribed());
                 let poll = |context: &mut Context<'_>| subscribed.as_mut().poll(context).map(Ok);
-                until(&limit, poll).await?.map_err(NodeError::Failed)?;
+                until(&limit, poll).await?.map_err(NodeError::from)?;
             }
             Ok(listener)
         })

@@ -18,6 +18,7 @@ use crate::hold::{Held, Hold, Keepers, Terms};
 use crate::key::LockKey;
 use crate::queue::{Baton, Called, Handed, Joined, Queue, Turn, Until, Verdict, Wants};
 use crate::redlock::Redlock;
+use crate::telemetry::{self, Described};
 use contender::Contender;
 
 /// What is wanted, and was found to be possible.
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) queue: Arc<Queue>,
     pub(crate) keepers: Keepers,
     pub(crate) max_ttl: Duration,
+    pub(crate) described: Described,
 }
 
 impl Core {
@@ -50,6 +52,7 @@ impl Core {
             queue: Arc::new(Queue::new(grace)),
             keepers: Keepers::default(),
             max_ttl,
+            described: Described::default(),
         }
     }
 
@@ -131,6 +134,7 @@ async fn take_over(
     };
     if baton.take_over(terms.wants()) {
         core.redlock.counters.handed_over.add();
+        telemetry::handed_over(terms.name);
         return Ok(core.hold(terms, [(turn, baton)]));
     }
     drop(baton);

@@ -154,12 +154,13 @@ impl Cluster {
             let settled = |known: &Known| known.map.is_some() || known.reason.is_some();
             match timeout_at(limit.at(), known.wait_for(settled)).await {
                 Ok(Ok(known)) => known.clone(),
-                Ok(Err(_)) | Err(_) => return Err("not connected yet".into()),
+                Ok(Err(_)) | Err(_) => return Err(NodeError::unreachable("not connected yet")),
             }
         };
         match (known.map, known.reason) {
             (Some(map), _) => Ok(map),
-            (None, reason) => Err(reason.map_or("not connected yet".into(), NodeError::Failed)),
+            (None, Some(reason)) => Err(NodeError::unreachable(reason)),
+            (None, None) => Err(NodeError::unreachable("not connected yet")),
         }
     }
 

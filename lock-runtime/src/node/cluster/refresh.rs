@@ -173,7 +173,7 @@ async fn ask(link: &Link, address: &Address, limit: &Limit) -> Result<Said, Arc<
     let (slots, info) = (slots.arg("SLOTS"), info.arg("INFO"));
     let (slots, info) = join(link.send(slots, limit), link.send(info, limit)).await;
     let slots = slots.map_err(|error| match error {
-        NodeError::Failed(reason) => reason,
+        NodeError::Failed(_, reason) => reason,
         NodeError::Abstains(_) => "no answer".into(),
     })?;
     let topology = Topology::read(&slots, address)?;

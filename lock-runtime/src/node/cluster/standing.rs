@@ -15,6 +15,7 @@ use crate::node::examine::examine;
 use crate::node::facts::Server;
 use crate::node::sibling::{self, SLOTS};
 use crate::node::{Limit, NodeError, Standing};
+use crate::telemetry::NodeState;
 
 impl Map {
     pub(super) fn has_all_slots(&self) -> bool {
@@ -78,6 +79,23 @@ impl Cluster {
         }
         self.trouble.notify_one();
         Err(failure.unwrap_or_else(|| "too few slots have a server".into()))
+    }
+
+    /// The same, as far as is known here.
+    pub(in crate::node) fn stands(&self) -> NodeState {
+        let Some(map) = self.known.borrow().map.clone() else {
+            return NodeState::default();
+        };
+        let (mut up, mut votes) = (0_u16, 0_u16);
+        for (member, slots) in map.concerned(self.target.prefix()) {
+            let stands = connections::stands(&member.slots);
+            up = up.saturating_add(if stands.up { slots } else { 0 });
+            votes = votes.saturating_add(if stands.votes { slots } else { 0 });
+        }
+        NodeState {
+            up: up > SLOTS / 2,
+            votes: votes > SLOTS / 2,
+        }
     }
 
     /// It votes if all its servers do; and it is new if all of them are.

@@ -173,7 +173,10 @@ async fn an_acquire_is_not_sent_on_behind_its_release() {
     }
     ledger.close();
     answer(&moved(&pair, 1));
-    assert_eq!(taking.await, Err("decided without it".into()));
+    assert_eq!(
+        taking.await,
+        Err(NodeError::not_asked("decided without it"))
+    );
     assert_eq!(pair.seen(0), ["SET"]);
     assert!(pair.seen(1).is_empty());
 }
@@ -202,7 +205,10 @@ async fn a_renewal_is_not_sent_on_after_the_end_of_its_lease() {
     }
     tokio::time::sleep_until(until).await;
     answer(&moved(&pair, 1));
-    assert_eq!(renewing.await, Err("the lease has ended".into()));
+    assert_eq!(
+        renewing.await,
+        Err(NodeError::not_asked("the lease has ended"))
+    );
     assert!(pair.seen(1).is_empty());
 }
 
@@ -222,7 +228,7 @@ async fn servers_that_send_to_one_another_are_an_outage() {
     let pair = Pair::new();
     pair.answers(0, &moved(&pair, 1));
     pair.answers(1, &moved(&pair, 0));
-    let Err(NodeError::Failed(reason)) = take(&pair).await else {
+    let Err(NodeError::Failed(_, reason)) = take(&pair).await else {
         panic!("nobody has the slot");
     };
     assert!(reason.starts_with("MOVED 1 "), "{reason}");
@@ -244,7 +250,7 @@ async fn keys_that_are_on_their_way_are_asked_for_until_the_time_is_over() {
 
     pair.answers(0, "-TRYAGAIN Multiple keys\r\n");
     let asked = Instant::now();
-    let Err(NodeError::Failed(reason)) = take(&pair).await else {
+    let Err(NodeError::Failed(_, reason)) = take(&pair).await else {
         panic!("nobody has them");
     };
     assert_eq!(&*reason, "TRYAGAIN Multiple keys");

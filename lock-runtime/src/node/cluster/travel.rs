@@ -99,10 +99,10 @@ impl<'a> Travel<'a> {
             }
         }
         Err(match error {
-            NodeError::Failed(reason) => {
+            NodeError::Failed(failure, reason) => {
                 let address = &member.address;
                 let reason = format!("{address}, as the cluster announces it: {reason}");
-                NodeError::Failed(reason.into())
+                NodeError::Failed(failure, reason.into())
             }
             NodeError::Abstains(left) => NodeError::Abstains(left),
         })
@@ -133,12 +133,12 @@ impl<'a> Travel<'a> {
         }
         self.cluster.trouble.notify_one();
         let reason = format!("no server of the cluster has slot {}", self.slot);
-        Err(NodeError::Failed(reason.into()))
+        Err(Arc::<str>::from(reason).into())
     }
 
     /// Takes the server at its word, if it has sent the request on.
     pub(in crate::node) async fn leads_on(&mut self, error: &NodeError, limit: &Limit) -> bool {
-        let (NodeError::Failed(words), Some(asked)) = (error, &self.asked) else {
+        let (NodeError::Failed(_, words), Some(asked)) = (error, &self.asked) else {
             return false;
         };
         let Some(redirect) = Redirect::read(words, asked) else {

@@ -167,6 +167,9 @@ async fn what_is_released_while_its_renewal_waits_for_the_node_is_not_taken_agai
         renewing
     };
     let renewed = renewing.join().expect("no panic");
-    assert_eq!(renewed, Some(Err("the lease has ended".into())));
+    assert_eq!(
+        renewed,
+        Some(Err(NodeError::not_asked("the lease has ended")))
+    );
     assert_eq!(owner(&node, "k").await, None);
 }

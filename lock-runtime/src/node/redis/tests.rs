@@ -22,7 +22,7 @@ const KEY: &str = "shop:order:1";
 const CHANNEL: &str = "{shop:order:1}:released";
 
 fn listening(node: &RedisNode) -> &Listening {
-    match &node.servers {
+    match &*node.servers {
         Servers::One(slots, _) => &slots[0].listening,
         Servers::Cluster(_) => panic!("a server by itself"),
     }
@@ -258,7 +258,7 @@ async fn hears(listener: &mut Listener) {
 
 fn reason<T>(answer: Result<T, NodeError>) -> Arc<str> {
     match answer {
-        Err(NodeError::Failed(reason)) => reason,
+        Err(NodeError::Failed(_, reason)) => reason,
         Err(NodeError::Abstains(_)) | Ok(_) => panic!("not refused"),
     }
 }

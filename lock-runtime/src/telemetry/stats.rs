@@ -1,4 +1,4 @@
-//! What the manager counts.
+//! What a manager counts for whoever asks it: see [`LockManager::stats`](crate::LockManager::stats).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
