@@ -43,7 +43,7 @@ impl Shop {
         sleep(Duration::from_millis(20)).await;
         let left = stock - 1;
         self.store.write_stock(product_id, left).await?;
-        self.store.write_sale(product_id, user_id).await?;
+        self.store.write_sale(product_id, user_id, left).await?;
         Ok(left)
     }
 }

@@ -68,8 +68,9 @@ impl Store {
         }
         let tables = [
             "CREATE TABLE IF NOT EXISTS products (id BIGINT PRIMARY KEY, stock BIGINT NOT NULL)",
+            // No constraint on what is left: a piece that was sold twice is seen here, and not refused.
             "CREATE TABLE IF NOT EXISTS sales (product_id BIGINT NOT NULL, user_id BIGINT NOT NULL, \
-             sold_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)",
+             stock BIGINT NOT NULL, sold_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)",
         ];
         for table in tables {
             sqlx::query(table).execute(&self.pool).await?;
@@ -109,15 +110,22 @@ impl Store {
         Ok(())
     }
 
-    /// Notes a sale.
-    pub(crate) async fn write_sale(&self, product_id: i64, user_id: i64) -> sqlx::Result<()> {
-        sqlx::query("INSERT INTO sales (product_id, user_id) VALUES ($1, $2)")
+    /// Notes a sale, and the stock that it left.
+    pub(crate) async fn write_sale(
+        &self,
+        product_id: i64,
+        user_id: i64,
+        stock: i64,
+    ) -> sqlx::Result<()> {
+        sqlx::query("INSERT INTO sales (product_id, user_id, stock) VALUES ($1, $2, $3)")
             .bind(product_id)
             .bind(user_id)
+            .bind(stock)
             .execute(&self.pool)
             .await?;
         Ok(())
     }
+
     /// Gives the connections back.
     pub(crate) async fn close(&self) {
         self.pool.close().await;
