@@ -1,8 +1,13 @@
 //! Replicas of one service, each with the same cron job, and one run of it per tick.
 
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -21,9 +26,11 @@ Usage: cron [OPTIONS]
        LOCK_NODES=redis://…,redis://… cron --replica NAME [OPTIONS]
 
   --schedule CRON   when the job is due, in UTC, seconds first [default: '* * * * * *', every second]
-  --ticks N         how many ticks to take part in [default: 5]
+  --ticks N         how many ticks to take part in, or 'forever' [default: 5]
   --skew TIME       how late the slowest clock is, at most 500ms [default: 300ms, with LOCK_NODES 0ms]
   --job TIME        how long the job takes [default: 20ms]
+  --ttl TIME        how long the lock outlives a replica that dies, from 1s to 60s [default: 5s]
+  --journal FILE    append a line for each of the job's steps, 'tick=… replica=a step=1/4 at=…'
   --grace TIME      how long the job may go on once the process is told to stop [default: 25s]
   --replicas N      without LOCK_NODES: how many replicas this process plays, at most 26 [default: 3]
   --replica NAME    with LOCK_NODES: the name of this replica [default: from the process id]
@@ -35,6 +42,9 @@ skew. With LOCK_NODES this process is one replica, whose clock is late by the sk
 Standard output has one line per replica and tick, 'tick=2026-11-29T15:00:02Z replica=a ran' or '… skipped', and at the
 end 'ticks=5 runs=5 skips=10'. A tick that the lock service could not decide is reported on standard error only, and
 makes the exit code 1.
+
+A replica that is killed in the middle of its job leaves the lock to its TTL: the ticks until then are skipped by everybody, and
+the first tick after it is run. One that was paused for longer than that, while another ran, stops where it is.
 
 On SIGTERM and Ctrl-C no further tick is taken part in, and a job that runs is waited for; when the grace is over it is
 stopped. Then all locks are released; the exit code is 0, or 1 where a job was stopped.
@@ -58,16 +68,75 @@ const GRACE: Duration = Duration::from_millis(200);
 
 const _: () = assert!(MAX_SKEW.as_millis() + GRACE.as_millis() < HOLD.as_millis());
 
-/// The job: by default 20 ms of work, much shorter than the skew. `None` says that another replica has it.
-///
-/// The key names the job, not the tick: the same lock guards all its ticks, so that a run which takes longer than the
-/// period is not overtaken by the next one either. A replica that dies in the middle of it costs the ticks of one TTL.
-#[distributed_lock(key = "cron:{job}", ttl = "5s", hold_at_least = HOLD, on_busy = skip)]
-async fn run(job: &str, replica: &str, takes: Duration) -> Result<Option<()>, LockError> {
-    tracing::info!(job, replica, "running");
-    sleep(takes).await;
-    tracing::info!(job, replica, "done");
-    Ok(Some(()))
+/// What a job may take. One that hangs is renewed for as long as its process lives, and no tick would ever be run again.
+const MAX_HOLD: Duration = Duration::from_secs(600);
+
+/// In how many steps the job does its work.
+const STEPS: u32 = 4;
+
+/// The job, 20 ms of work by default: much shorter than the skew.
+struct Job {
+    name: &'static str,
+    takes: Duration,
+    /// How long the lock outlives a replica that dies. It is renewed while the job runs, so the job may take longer.
+    ttl: Duration,
+    /// Where its steps are written, as the work of a real job shows somewhere.
+    journal: Option<File>,
+}
+
+impl Job {
+    /// `None` says that another replica has it.
+    ///
+    /// The key names the job, not the tick: the same lock guards all its ticks, so that a run which takes longer than the
+    /// period is not overtaken by the next one either. A replica that dies in the middle of it costs the ticks of one TTL.
+    #[distributed_lock(
+        key = "cron:{self.name}",
+        ttl = self.ttl,
+        hold_at_least = HOLD,
+        max_hold = MAX_HOLD,
+        on_busy = skip
+    )]
+    async fn run(&self, replica: &Replica, tick: Tick) -> Result<Option<()>, Failure> {
+        let (job, name) = (self.name, &replica.name);
+        // It looked at its clock, and may have stood still before it asked. So late, it may have the lock because another is
+        // through with this very tick.
+        if replica.lateness(tick) > HOLD.saturating_sub(MAX_SKEW) {
+            tracing::warn!(job, replica = name, %tick, "too late to run");
+            return Ok(None);
+        }
+        tracing::info!(job, replica = name, %tick, "running");
+        self.note(name, tick, 0)?;
+        for step in 1..=STEPS {
+            sleep(self.takes / STEPS).await;
+            self.note(name, tick, step)?;
+        }
+        tracing::info!(job, replica = name, %tick, "done");
+        Ok(Some(()))
+    }
+
+    /// Writes a step into the journal: with one write, and before anything else happens, as what is handed to another thread
+    /// goes on when the job is stopped.
+    fn note(&self, replica: &str, tick: Tick, step: u32) -> io::Result<()> {
+        let Some(mut journal) = self.journal.as_ref() else {
+            return Ok(());
+        };
+        let at = Utc::now().format("%FT%T%.3fZ");
+        let line = format!("tick={tick} replica={replica} step={step}/{STEPS} at={at}\n");
+        journal.write_all(line.as_bytes())
+    }
+}
+
+/// Why the job was not run, or not to its end: the lock, or something of its own.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// When the job is due. It is written as on standard output, so that a tick can be looked up in the log.
+#[derive(Clone, Copy)]
+struct Tick(DateTime<Utc>);
+
+impl fmt::Display for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.format("%FT%TZ"))
+    }
 }
 
 #[tokio::main]
@@ -94,7 +163,7 @@ async fn main() -> ExitCode {
 }
 
 /// Plays the replicas of this process, to the end or until it is told to stop.
-async fn play(options: Options) -> Result<Tally, Box<dyn std::error::Error>> {
+async fn play(options: Options) -> Result<Tally, Box<dyn Error>> {
     let locks = locks()?;
     lock_runtime::install(locks.clone())?;
     let told_to_stop = stop_signal()?;
@@ -104,8 +173,9 @@ async fn play(options: Options) -> Result<Tally, Box<dyn std::error::Error>> {
     let (stop, stopping) = watch::channel(false);
     let mut replicas = JoinSet::new();
     for replica in options.replicas {
-        let ticks = options.schedule.iter_after(started).take(options.ticks);
-        replicas.spawn(replica.take_part(ticks, options.job, stopping.clone()));
+        let due = options.schedule.iter_after(started);
+        let ticks = due.take(options.ticks).map(Tick);
+        replicas.spawn(replica.take_part(ticks, Arc::clone(&options.job), stopping.clone()));
     }
     let mut total = pin!(add_up(replicas));
     let stopped = async {
@@ -127,9 +197,7 @@ async fn play(options: Options) -> Result<Tally, Box<dyn std::error::Error>> {
 }
 
 /// Waits for the replicas, and adds up what they made of the ticks.
-async fn add_up(
-    mut replicas: JoinSet<io::Result<Tally>>,
-) -> Result<Tally, Box<dyn std::error::Error>> {
+async fn add_up(mut replicas: JoinSet<io::Result<Tally>>) -> Result<Tally, Box<dyn Error>> {
     let mut total = Tally::default();
     while let Some(replica) = replicas.join_next().await {
         total.add(&replica??);
@@ -160,11 +228,11 @@ struct Replica {
 impl Replica {
     async fn take_part(
         self,
-        ticks: impl Iterator<Item = DateTime<Utc>>,
-        job: Duration,
+        ticks: impl Iterator<Item = Tick>,
+        job: Arc<Job>,
         mut stopping: watch::Receiver<bool>,
     ) -> io::Result<Tally> {
-        let mut tally = Tally::default();
+        let (mut tally, name) = (Tally::default(), &self.name);
         for tick in ticks {
             tokio::select! {
                 // Ticks that have passed meanwhile are not taken part in either.
@@ -175,10 +243,10 @@ impl Replica {
             tally.ticks += 1;
             let outcome = match self.lateness(tick) {
                 late if late > GRACE => {
-                    tracing::warn!(replica = self.name, %tick, ?late, "too late to take part");
+                    tracing::warn!(replica = name, %tick, ?late, "too late to take part");
                     Ok(None)
                 }
-                _ => run("clean-up", &self.name, job).await,
+                _ => job.run(&self, tick).await,
             };
             let outcome = match outcome {
                 Ok(Some(())) => {
@@ -191,15 +259,15 @@ impl Replica {
                 }
                 Err(error) => {
                     tally.undecided += 1;
-                    if let LockError::Lost { .. } = error {
-                        tracing::error!(replica = self.name, %tick, %error, "stopped on the way");
-                    } else {
-                        tracing::error!(replica = self.name, %tick, %error, "not decided");
-                    }
+                    let what = match error.downcast_ref() {
+                        Some(LockError::Lost { .. }) => "stopped on the way",
+                        Some(_) => "not decided",
+                        None => "failed",
+                    };
+                    tracing::error!(replica = name, %tick, %error, "{what}");
                     continue;
                 }
             };
-            let (tick, name) = (tick.format("%FT%TZ"), &self.name);
             writeln!(io::stdout(), "tick={tick} replica={name} {outcome}")?;
         }
         Ok(tally)
@@ -210,16 +278,16 @@ impl Replica {
     }
 
     /// Sleeps until its clock says that it is time; again if the clock was set back meanwhile.
-    async fn wait_for(&self, tick: DateTime<Utc>) {
-        while let Ok(left) = (tick - self.now()).to_std()
+    async fn wait_for(&self, tick: Tick) {
+        while let Ok(left) = (tick.0 - self.now()).to_std()
             && !left.is_zero()
         {
             sleep(left).await;
         }
     }
 
-    fn lateness(&self, tick: DateTime<Utc>) -> Duration {
-        (self.now() - tick).to_std().unwrap_or_default()
+    fn lateness(&self, tick: Tick) -> Duration {
+        (self.now() - tick.0).to_std().unwrap_or_default()
     }
 }
 
@@ -246,7 +314,7 @@ impl Tally {
 struct Options {
     schedule: Cron,
     ticks: usize,
-    job: Duration,
+    job: Arc<Job>,
     grace: Duration,
     replicas: Vec<Replica>,
 }
@@ -255,13 +323,16 @@ impl Options {
     fn parse(mut parser: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let mut schedule = "* * * * * *".to_owned();
         let (mut ticks, mut skew, mut replicas, mut replica) = (5, None, None, None);
-        let (mut job, mut grace) = (Duration::from_millis(20), Duration::from_secs(25));
+        let (mut takes, mut grace) = (Duration::from_millis(20), Duration::from_secs(25));
+        let (mut ttl, mut journal) = (Duration::from_secs(5), None);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("schedule") => schedule = parser.value()?.string()?,
-                Long("ticks") => ticks = parser.value()?.parse()?,
+                Long("ticks") => ticks = parser.value()?.parse_with(read_ticks)?,
                 Long("skew") => skew = Some(parser.value()?.parse_with(read_skew)?),
-                Long("job") => job = parser.value()?.parse_with(read_time)?,
+                Long("job") => takes = parser.value()?.parse_with(read_time)?,
+                Long("ttl") => ttl = parser.value()?.parse_with(read_ttl)?,
+                Long("journal") => journal = Some(open(&parser.value()?)?),
                 Long("grace") => grace = parser.value()?.parse_with(read_time)?,
                 Long("replicas") => replicas = Some(parser.value()?.parse_with(read_count)?),
                 Long("replica") => replica = Some(parser.value()?.parse_with(read_name)?),
@@ -293,6 +364,12 @@ impl Options {
                 return Err("--replica: without LOCK_NODES other processes cannot see the locks of this one".into());
             }
         };
+        let job = Arc::new(Job {
+            name: "clean-up",
+            takes,
+            ttl,
+            journal,
+        });
         Ok(Some(Self {
             schedule,
             ticks,
@@ -313,6 +390,25 @@ fn spread(count: u8, skew: Duration) -> Vec<Replica> {
             behind: skew * step / steps,
         })
         .collect()
+}
+
+fn open(path: &OsStr) -> Result<File, String> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map_err(|error| format!("--journal {}: {error}", path.display()))
+}
+
+fn read_ticks(text: &str) -> Result<usize, &'static str> {
+    match text {
+        "forever" => Ok(usize::MAX),
+        count => count.parse().map_err(|_| "must be a number or 'forever'"),
+    }
+}
+
+/// Not longer than a manager allows by default, and not so short that a busy machine renews too late.
+fn read_ttl(text: &str) -> Result<Duration, &'static str> {
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(60);
+    let ttl = read_time(text).ok().filter(|ttl| allowed.contains(ttl));
+    ttl.ok_or("must be from 1s to 60s")
 }
 
 fn read_skew(text: &str) -> Result<Duration, String> {

@@ -135,6 +135,8 @@ async fn help_is_printed_where_it_was_asked_for() {
         "--replicas",
         "--replica ",
         "--job",
+        "--ttl",
+        "--journal",
         "--grace",
     ];
     for option in options {
@@ -145,11 +147,14 @@ async fn help_is_printed_where_it_was_asked_for() {
 
 #[tokio::test]
 async fn what_cannot_be_understood_is_refused_before_anything_runs() {
-    let bad: [&[&str]; 10] = [
+    let bad: [&[&str]; 13] = [
         &["--nonsense"],
         &["--ticks", "many"],
         &["--skew", "501ms"],
         &["--job", "3"],
+        &["--ttl", "999ms"],
+        &["--ttl", "61s"],
+        &["--journal", "/"],
         &["--grace", "99999999999999999999s"],
         &["--replicas", "0"],
         &["--schedule", "now and then"],
@@ -164,6 +169,30 @@ async fn what_cannot_be_understood_is_refused_before_anything_runs() {
     let mut command = cron(&["--replicas", "3"]);
     command.env("LOCK_NODES", "redis://127.0.0.1:1");
     assert_eq!(run(command).await, (Some(2), Vec::new()));
+}
+
+#[tokio::test]
+async fn each_step_of_a_job_is_in_the_journal() {
+    let directory = tempfile::TempDir::with_prefix("lock-tests-").unwrap();
+    let journal = directory.path().join("journal");
+    let mut command = cron(&["--ticks", "2", "--skew", "500ms", "--journal"]);
+    command.arg(&journal);
+    let (code, lines) = run(command).await;
+    assert_eq!(code, Some(0));
+    let ran = lines.iter().filter_map(|line| line.strip_suffix(" ran"));
+    let expected: Vec<_> = ran
+        .flat_map(|run| (0..=4).map(move |step| format!("{run} step={step}/4")))
+        .collect();
+    assert_eq!(expected.len(), 10, "{lines:?}");
+    let journal = std::fs::read_to_string(journal).unwrap();
+    let steps = journal.lines().map(|line| {
+        let (step, at) = line.rsplit_once(" at=").expect(line);
+        let (second, millis) = at.split_at(at.len() - ".000Z".len());
+        assert!(is_utc_second(&format!("{second}Z")), "{line}");
+        assert_eq!(millis.find('.'), Some(0), "{line}");
+        step
+    });
+    assert_eq!(steps.collect::<Vec<_>>(), expected);
 }
 
 /// One replica whose job takes so long that it runs when `SIGTERM` comes; returns how it ended.
