@@ -300,11 +300,20 @@ mod nodes {
             ),
             (
                 "redis://a:1,redis://:x,hunter2@b:1",
-                "node 2 (`redis://…`): not a node URL, such as redis://host:6379 or redis+unix:///path",
+                "node 2 (`redis://…`): it cannot be read: redis://[[user]:password@]host[:port][/database] is how a server is \
+                 written; in a password / ? # % , are written %2F %3F %23 %25 %2C",
             ),
             (
                 "redis://a:1;redis://b:1",
-                "node 1 (`redis://…`): the host is neither a name nor an address",
+                "node 1 (`redis://…`): nodes, and the hosts of one node, are separated by commas",
+            ),
+            (
+                "redis://:hunter2@a:1 redis://:hunter2@b:1",
+                "node 1 (`redis://…`): nodes, and the hosts of one node, are separated by commas",
+            ),
+            (
+                "redis+sentinel://:hunter2@a:1;b:1/group",
+                "node 1 (`redis+sentinel://…`): nodes, and the hosts of one node, are separated by commas",
             ),
             (
                 "redis://a:1,rediss://:hunter2@b:1?cert=/file",
@@ -312,7 +321,8 @@ mod nodes {
             ),
             (
                 "redis://a:1,hunter2@b:1",
-                "node 2 (`…`): not a node URL, such as redis://host:6379 or redis+unix:///path",
+                "node 2 (`…`): not a node URL, such as redis://host:6379, redis+unix:///path, \
+                 redis+sentinel://host:26379,host:26379/group or redis+cluster://host:6379,host:6379",
             ),
             (
                 "redis://a:1,redis://hunter2@b:1",

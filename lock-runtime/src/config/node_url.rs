@@ -40,7 +40,14 @@ pub(super) struct TlsFiles {
     pub(super) identity: Option<(PathBuf, PathBuf)>,
 }
 
-const NOT_A_URL: &str = "not a node URL, such as redis://host:6379 or redis+unix:///path";
+const NOT_A_URL: &str = "not a node URL, such as redis://host:6379, redis+unix:///path, redis+sentinel://host:26379,host:26379/group or \
+                         redis+cluster://host:6379,host:6379";
+
+/// What has a scheme of ours, and is none.
+const UNREADABLE: &str = "it cannot be read: redis://[[user]:password@]host[:port][/database] is how a server is written; in a \
+                          password / ? # % , are written %2F %3F %23 %25 %2C";
+
+const COMMAS: &str = "nodes, and the hosts of one node, are separated by commas";
 
 const MOST_REPLICAS: usize = 100;
 
@@ -92,6 +99,10 @@ pub(super) fn read(url: &str) -> Result<Server, &'static str> {
         return Err("it has a line break or another control character inside");
     }
     let (scheme, rest) = url.split_once("://").ok_or(NOT_A_URL)?;
+    // Of a password it could not be a part either.
+    if rest.contains("://") {
+        return Err(COMMAS);
+    }
     let (kind, is_tls) = Kind::of(&scheme.to_ascii_lowercase()).ok_or(NOT_A_URL)?;
     if kind != Kind::Unix {
         read_authority(rest, kind)?;
@@ -197,7 +208,7 @@ fn read_hosts(
 
 /// One server and the login for it.
 fn read_one(url: &str) -> Result<(Address, RedisConnectionInfo), &'static str> {
-    let info: ConnectionInfo = url.into_connection_info().map_err(|_| NOT_A_URL)?;
+    let info: ConnectionInfo = url.into_connection_info().map_err(|_| UNREADABLE)?;
     let login = info.redis_settings().clone();
     if !(0..=i64::from(u16::MAX)).contains(&login.db()) {
         return Err("there is no such database");
@@ -243,6 +254,10 @@ fn read_authority(rest: &str, kind: Kind) -> Result<(), &'static str> {
     };
     if are_hosts {
         Ok(())
+    } else if hosts.contains([';', ' ', '|']) {
+        Err(COMMAS)
+    } else if hosts.contains(',') {
+        Err("several servers are several nodes, each with a redis:// of its own")
     } else {
         Err("the host is neither a name nor an address")
     }

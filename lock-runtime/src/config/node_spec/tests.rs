@@ -94,7 +94,8 @@ fn a_node_that_cannot_be_used_is_named_by_place_and_address() {
     let error = build(&["redis://127.0.0.1:1", "http://user:pw@host"]).expect_err("a fault");
     assert_eq!(
         error.to_string(),
-        "node 2 (`http://…`): not a node URL, such as redis://host:6379 or redis+unix:///path"
+        "node 2 (`http://…`): not a node URL, such as redis://host:6379, redis+unix:///path, \
+         redis+sentinel://host:26379,host:26379/group or redis+cluster://host:6379,host:6379"
     );
     assert_eq!(build(&[]).expect_err("none"), ConfigError::NoNodes);
 }
