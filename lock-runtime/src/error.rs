@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::key::LockKey;
 use crate::node::NodeError;
+use crate::shown::{Rounded, Visible};
 
 /// What one node said to a request or a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +70,8 @@ impl fmt::Display for NodeVote {
             Vote::Abstains(left) => {
                 return write!(
                     f,
-                    "started or was promoted less than max_ttl ago, and has no vote for another {left:.1?}"
+                    "started or was promoted less than max_ttl ago, and has no vote for another {}",
+                    Rounded(*left)
                 );
             }
         })
@@ -85,7 +87,8 @@ impl fmt::Display for NodeVote {
 pub enum LockError {
     /// Somebody else holds the lock.
     #[error(
-        "lock `{key}` is busy (tried for {elapsed:.1?}; {})",
+        "lock `{}` is busy (tried for {elapsed:.1?}; {})",
+        Visible(key.as_str()),
         Ends(*retry_after, *never_expires)
     )]
     #[non_exhaustive]
@@ -104,7 +107,8 @@ pub enum LockError {
 
     /// Too few nodes answered in time for anybody to have the lock: an outage, not a rival.
     #[error(
-        "no quorum for lock `{key}` after {elapsed:.1?}: {reason}{}",
+        "no quorum for lock `{}` after {elapsed:.1?}: {reason}{}",
+        Visible(key.as_str()),
         Listed(votes)
     )]
     #[non_exhaustive]
@@ -120,7 +124,11 @@ pub enum LockError {
     },
 
     /// The lease ended while the body was running, and the body was stopped. What it did before stays done.
-    #[error("lock `{key}` was lost after {elapsed:.1?}: {reason}{}", Listed(votes))]
+    #[error(
+        "lock `{}` was lost after {elapsed:.1?}: {reason}{}",
+        Visible(key.as_str()),
+        Listed(votes)
+    )]
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -135,7 +143,8 @@ pub enum LockError {
 
     /// This task holds the lock already, further up in the call, and would wait for itself.
     #[error(
-        "lock `{key}` is held by this task already, in the body of `{by}`, and would wait for itself"
+        "lock `{}` is held by this task already, in the body of `{by}`, and would wait for itself",
+        Visible(key.as_str())
     )]
     #[non_exhaustive]
     AlreadyHeld {
@@ -156,7 +165,7 @@ pub enum LockError {
     },
 
     /// The TTL, or `hold_at_least`, cannot be kept.
-    #[error("lock `{key}` cannot be held like this: {reason}")]
+    #[error("lock `{}` cannot be held like this: {reason}", Visible(key.as_str()))]
     #[non_exhaustive]
     InvalidTtl {
         /// The lock.
@@ -166,7 +175,7 @@ pub enum LockError {
     },
 
     /// The manager was [shut down](crate::LockManager::shutdown): this process is about to end.
-    #[error("lock `{key}` was not taken: the lock manager is shutting down")]
+    #[error("lock `{}` was not taken: the lock manager is shutting down", Visible(key.as_str()))]
     #[non_exhaustive]
     ShuttingDown {
         /// The lock.
@@ -272,7 +281,7 @@ impl From<LockError> for io::Error {
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The lease had run out before it was released, and another owner may have held the lock since.
-    #[error("lease on `{key}` had expired before it was released")]
+    #[error("lease on `{}` had expired before it was released", Visible(key.as_str()))]
     #[non_exhaustive]
     Expired {
         /// The lock.
@@ -281,7 +290,8 @@ pub enum ReleaseError {
 
     /// A majority of the nodes no longer had this owner's lock, although its lease had not run out.
     #[error(
-        "lock `{key}` was no longer ours when it was released{}",
+        "lock `{}` was no longer ours when it was released{}",
+        Visible(key.as_str()),
         Listed(votes)
     )]
     #[non_exhaustive]
@@ -293,7 +303,11 @@ pub enum ReleaseError {
     },
 
     /// Too few nodes confirmed in time. The release is repeated in the background until the lease has run out.
-    #[error("release of `{key}` was not confirmed by a majority{}", Listed(votes))]
+    #[error(
+        "release of `{}` was not confirmed by a majority{}",
+        Visible(key.as_str()),
+        Listed(votes)
+    )]
     #[non_exhaustive]
     Unreachable {
         /// The lock.
@@ -362,7 +376,8 @@ impl fmt::Display for Ends {
         if *never {
             f.write_str("its key has no TTL: it was not written as a lock, and stays until somebody deletes it")
         } else {
-            write!(f, "its holder has at most {left:.1?} left unless it renews")
+            let left = Rounded(*left);
+            write!(f, "its holder has at most {left} left unless it renews")
         }
     }
 }

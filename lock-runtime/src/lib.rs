@@ -75,6 +75,7 @@ mod queue;
 mod redlock;
 mod request;
 mod running;
+mod shown;
 mod shutdown;
 #[cfg(test)]
 mod simulation;

@@ -8,6 +8,7 @@ use super::owner::LockOwner;
 use crate::key::LockKey;
 use crate::node::NodeError;
 use crate::redlock::seize::Seized;
+use crate::shown::{Rounded, Visible};
 use crate::table::Table;
 
 /// What came of [`LockManager::force_release`](crate::LockManager::force_release).
@@ -123,7 +124,7 @@ impl NodeRelease {
                     None if done.free_in.is_zero() => "nobody had it".to_owned(),
                     None => "nobody had it, and nobody takes it before".to_owned(),
                 };
-                (format!("{:.1?}", done.free_in), said)
+                (Rounded(done.free_in).to_string(), said)
             }
         };
         [self.node.to_string(), free_in, said]
@@ -141,7 +142,7 @@ impl From<Seized> for Done {
 
 impl fmt::Display for ForceRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.key;
+        let key = Visible(self.key.as_str());
         match self.free_in() {
             None => writeln!(
                 f,
@@ -150,7 +151,8 @@ impl fmt::Display for ForceRelease {
             Some(_) if self.was_free() => writeln!(f, "{key}: nobody had it")?,
             Some(free_in) => writeln!(
                 f,
-                "{key}: it was taken from whoever had it, and is free in {free_in:.1?} at the latest"
+                "{key}: it was taken from whoever had it, and is free in {} at the latest",
+                Rounded(free_in)
             )?,
         }
         let mut table = Table::headed(["node", "free in", "what it did"]);

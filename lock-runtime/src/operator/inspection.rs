@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::owner::LockOwner;
 use crate::key::LockKey;
 use crate::node::{Holder, Kept, NodeError};
+use crate::shown::{Rounded, Visible};
 use crate::table::Table;
 
 /// Who has a lock, as each node says. See [`LockManager::inspect`](crate::LockManager::inspect).
@@ -250,7 +251,7 @@ impl From<Holder> for Holding {
 /// How much longer, in words.
 fn left(remaining: Option<Duration>) -> String {
     match remaining {
-        Some(remaining) => format!("{remaining:.1?}"),
+        Some(remaining) => Rounded(remaining).to_string(),
         None => "for ever".to_owned(),
     }
 }
@@ -263,7 +264,8 @@ impl fmt::Display for Verdict {
                 remaining: Some(remaining),
             } => write!(
                 f,
-                "held by {owner}, for another {remaining:.1?} unless it is renewed"
+                "held by {owner}, for another {} unless it is renewed",
+                Rounded(*remaining)
             ),
             Self::Held {
                 owner,
@@ -289,6 +291,7 @@ impl fmt::Display for Inspection {
         for node in &self.nodes {
             table.push(node.cells());
         }
-        write!(f, "{}: {}\n\n{table}", self.key, self.verdict())
+        let key = Visible(self.key.as_str());
+        write!(f, "{key}: {}\n\n{table}", self.verdict())
     }
 }

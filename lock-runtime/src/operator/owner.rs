@@ -12,6 +12,9 @@ pub struct LockOwner {
     pub(super) forced: bool,
 }
 
+/// Several times what any client that we know writes, with the longest label.
+const MOST_SHOWN: usize = 512;
+
 impl LockOwner {
     /// What the client has written, to the byte.
     #[must_use]
@@ -49,17 +52,22 @@ impl From<Owner> for LockOwner {
 }
 
 /// Whatever it is, in a form that says all of it: a client in another language may write any bytes. What is not printable ASCII
-/// is written as in a byte string of Rust, and so is a backslash.
+/// is written as in a byte string of Rust, and so is a backslash. What is much too long for an owner is something else, by the
+/// name of a lock: its beginning is shown, and its length.
 impl fmt::Display for LockOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.token.is_empty() {
             return f.write_str("\"\"");
         }
-        for &byte in &self.token {
+        let shown = self.token.get(..MOST_SHOWN).unwrap_or(&self.token);
+        for &byte in shown {
             match byte {
                 b' '..=b'[' | b']'..=b'~' => write!(f, "{}", char::from(byte))?,
                 other => write!(f, "{}", other.escape_ascii())?,
             }
+        }
+        if shown.len() < self.token.len() {
+            write!(f, "… ({} bytes)", self.token.len())?;
         }
         Ok(())
     }
@@ -100,6 +108,11 @@ mod tests {
             assert!(!owner(bytes).was_forced());
             assert_eq!(format!("{:?}", owner(bytes)), "LockOwner(…)");
         }
+        let whole = "x".repeat(MOST_SHOWN);
+        assert_eq!(owner(whole.as_bytes()).to_string(), whole);
+        let huge = "x".repeat(10 << 20);
+        let shown = format!("{whole}… (10485760 bytes)");
+        assert_eq!(owner(huge.as_bytes()).to_string(), shown);
         let digits = "0123456789abcdef".repeat(2);
         let with = |tail: &str| owner(format!("{digits}{tail}").as_bytes());
         assert_eq!(with(" web-1 (7)").label(), Some("web-1 (7)"));
