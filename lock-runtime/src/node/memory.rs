@@ -129,7 +129,11 @@ impl State {
             None => Owner([MARK, &owner.0].concat().into()),
         };
         let left = before.as_ref().and_then(|holder| holder.remaining);
-        let left = left.unwrap_or(seizure.keep);
+        let left = match left {
+            Some(left) if seizure.refused.is_some() => left.max(seizure.keep),
+            Some(left) => left,
+            None => seizure.keep,
+        };
         self.locks.set(&seizure.key, Stored(mark), left)?;
         Ok(before)
     }

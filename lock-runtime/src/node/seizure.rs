@@ -32,9 +32,9 @@ impl Owner {
 #[derive(Debug)]
 pub(crate) struct Seizure {
     pub(crate) key: Arc<str>,
-    /// How long the mark lives where the lock has no end, or nobody has it.
+    /// How long the mark lives where the lock has no end, or nobody has it; and at the least, where somebody is refused.
     pub(crate) keep: Duration,
-    /// Whose renewals are to be refused where nobody has it: they would take it again.
+    /// Whose renewals are to be refused where nobody has it, or not for long enough: they would take it again.
     pub(crate) refused: Option<Owner>,
     pub(crate) limit: Limit,
     /// As servers take it; made by the first node that needs it.

@@ -25,8 +25,8 @@ impl Redlock {
         self.ask_all(self.patiently(), inspect).await
     }
 
-    /// Takes the lock from whoever has it, where he has it; and where nobody has it, keeps him from taking it again, as he would
-    /// with his next renewal.
+    /// Takes the lock from whoever has it, where he has it. Where nobody has it, or the lock that is there would end before he has
+    /// to know that he has lost it, his renewals are refused for as long: they would take it again, and with it a majority.
     pub(crate) async fn seize(
         &self,
         key: &LockKey,
@@ -55,26 +55,30 @@ impl Redlock {
                 .collect();
         };
         let again = seizure(longest, Some(owner));
-        let is_free = |position: usize| answers[position] == Ok(None);
+        let ends_sooner = |answer: &Result<Option<Holder>, NodeError>| match answer {
+            Ok(Some(holder)) => holder.remaining.is_some_and(|left| left < longest),
+            Ok(None) => true,
+            Err(_) => false,
+        };
         let refuse = |node: Arc<dyn crate::node::Node>, position: usize, _| {
-            if is_free(position) {
+            if ends_sooner(&answers[position]) {
                 node.seize(Arc::clone(&again))
             } else {
                 Box::pin(ready(Ok(None)))
             }
         };
         let kept_out = self.ask_all(again.limit.clone(), refuse).await;
-        let both = answers.into_iter().zip(kept_out);
-        both.map(|(first, again)| match first? {
-            Some(holder) => Ok(Seized::from(Some(holder))),
+        let both = answers.iter().zip(kept_out);
+        both.map(|(first, again)| {
+            let is_refused = ends_sooner(first);
+            let first = first.clone()?;
+            if !is_refused {
+                return Ok(Seized::from(first));
+            }
             // Somebody may have come in between: then it was taken from him.
-            None => again.map(|holder| match holder {
-                Some(holder) => Seized::from(Some(holder)),
-                None => Seized {
-                    owner: None,
-                    free_in: longest,
-                },
-            }),
+            let owner = first.or(again?).map(|holder| holder.owner);
+            let free_in = longest;
+            Ok(Seized { owner, free_in })
         })
         .collect()
     }

@@ -160,6 +160,16 @@ fn releases_for_anybody_are_noticed() {
 }
 
 #[test]
+fn locks_that_are_free_once_they_are_taken_by_force_are_noticed() {
+    bites(Mutant::TakenIsDeleted, 400, "two hold");
+}
+
+#[test]
+fn locks_that_are_kept_although_they_are_taken_by_force_are_noticed() {
+    bites(Mutant::TakingDoesNothing, 400, "after it was taken");
+}
+
+#[test]
 fn keys_that_never_expire_are_noticed() {
     bites(Mutant::NothingExpires, 50, "is left on node");
 }

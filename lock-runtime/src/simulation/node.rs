@@ -300,13 +300,20 @@ impl Node for SimulatedNode {
         })
     }
 
-    /// No client of the simulation asks this, nor the next.
+    /// No client of the simulation asks this.
     fn inspect(self: Arc<Self>, _: Arc<str>, _: Limit) -> Reply<Kept> {
         Box::pin(ready(Err("not asked for".into())))
     }
 
-    fn seize(self: Arc<Self>, _: Arc<Seizure>) -> Reply<Option<Holder>> {
-        Box::pin(ready(Err("not asked for".into())))
+    fn seize(self: Arc<Self>, seizure: Arc<Seizure>) -> Reply<Option<Holder>> {
+        Box::pin(async move {
+            self.connection.connected(&seizure.limit).await?;
+            let question = Question::Seize(Arc::clone(&seizure));
+            match self.connection.ask(question, &seizure.limit).await? {
+                Answer::Holder(holder) => Ok(holder),
+                answer => Err(unexpected(&answer)),
+            }
+        })
     }
 
     /// No client of the simulation asks.

@@ -101,10 +101,11 @@ pub(super) struct Counts {
     pub(super) sent_to_young_nodes: u64,
     pub(super) admitted: u64,
     pub(super) heard: u64,
+    pub(super) taken: u64,
 }
 
 impl Counts {
-    fn all(&self) -> [(&'static str, u64); 12] {
+    fn all(&self) -> [(&'static str, u64); 13] {
         [
             ("acquired", self.acquired),
             ("acquired when all is well", self.benign),
@@ -118,6 +119,7 @@ impl Counts {
             ("sent to young nodes", self.sent_to_young_nodes),
             ("admitted", self.admitted),
             ("heard of a release", self.heard),
+            ("taken by force", self.taken),
         ]
     }
 
@@ -143,6 +145,7 @@ impl std::ops::AddAssign for Counts {
         self.sent_to_young_nodes += other.sent_to_young_nodes;
         self.admitted += other.admitted;
         self.heard += other.heard;
+        self.taken += other.taken;
     }
 }
 
@@ -157,7 +160,16 @@ pub(super) struct Recorder {
     /// How many locks went from hand to hand in each client, as it said last.
     handed_over: BTreeMap<usize, u64>,
     holders: Vec<Holder>,
+    /// Who may not believe in his lock after which time, as it was taken from him when.
+    taken: Vec<Taken>,
     attempts: Vec<Attempt>,
+}
+
+/// A lock that was taken by force from somebody who did not know of it yet.
+#[derive(Debug)]
+struct Taken {
+    holder: HolderId,
+    at: u64,
 }
 
 /// By which the recorder is told about holders.
@@ -345,6 +357,18 @@ impl Recorder {
         }
     }
 
+    /// On a majority a lock was taken from whoever had it when that began, and it is known now.
+    pub(super) fn taken(&mut self, client: usize, key: usize, began: u64, now: u64) {
+        self.note(now, client, NO_NODE, "took by force", key as u64, began);
+        let holders = self.holders.iter().enumerate();
+        let live = holders.filter(|(_, holder)| {
+            holder.key == key && holder.acquired < began && holder.end() > now
+        });
+        let live: Vec<_> = live.map(|(holder, _)| Taken { holder, at: now }).collect();
+        self.counts.taken += live.len() as u64;
+        self.taken.extend(live);
+    }
+
     /// So many locks were handed over in the client by now.
     pub(super) fn handed_over(&mut self, client: usize, count: u64) {
         let before = self.handed_over.insert(client, count).unwrap_or(0);
@@ -433,7 +457,23 @@ impl Recorder {
                 }
             }
         }
+        if scenario.within_drift {
+            faults.extend(self.taken.iter().filter_map(|taken| self.holds_on(taken)));
+        }
         self.faults.extend(faults);
+    }
+
+    /// Whoever had a lock that was taken from him renews it no more: he may believe what he was told before.
+    fn holds_on(&self, taken: &Taken) -> Option<String> {
+        let holder = &self.holders[taken.holder];
+        let Holder { client, key, .. } = *holder;
+        let (end, latest) = (holder.end(), taken.at + usable(holder.ttl));
+        (end > latest).then(|| {
+            format!(
+                "client {client} holds key {key} until {end}, after it was taken from him at {}",
+                taken.at
+            )
+        })
     }
 
     fn first_granted(&self, holder: &Holder) -> Option<u64> {

@@ -47,6 +47,10 @@ pub(super) enum Mutant {
     AnybodyReleases,
     /// Nodes do not look at the TTL of what they are asked to keep.
     NothingExpires,
+    /// A lock that is taken by force is deleted.
+    TakenIsDeleted,
+    /// A lock that is taken by force is left where it is.
+    TakingDoesNothing,
 }
 
 /// One life of a node, from a start to a crash.

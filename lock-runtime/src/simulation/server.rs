@@ -12,7 +12,7 @@ use super::scenario::{Mutant, Scenario};
 use crate::node::memory::MemoryNode;
 use crate::node::{
     Acquired, Ask, Extension, Fence, Holder, Ledger, Limit, Node, NodeError, Raise, Released,
-    Return, Token,
+    Return, Seizure, Token,
 };
 
 /// What a client asks.
@@ -28,6 +28,8 @@ pub(super) enum Question {
     /// To tell it no more of them.
     Unsubscribe(Vec<Arc<str>>, u64),
     Ping,
+    /// To take it from whoever has it.
+    Seize(Arc<Seizure>),
     /// In which life it was last known to have a vote.
     Standing,
     /// To remember that it has a vote in this life.
@@ -44,6 +46,7 @@ impl Question {
             Self::Look(_) => "look",
             Self::Subscribe(..) => "subscribe",
             Self::Unsubscribe(..) => "unsubscribe",
+            Self::Seize(_) => "seize",
             Self::Ping => "ping",
             Self::Standing => "standing",
             Self::Admit => "admit",
@@ -59,6 +62,7 @@ impl Question {
             Self::Look(_)
             | Self::Subscribe(..)
             | Self::Unsubscribe(..)
+            | Self::Seize(_)
             | Self::Ping
             | Self::Standing
             | Self::Admit => None,
@@ -279,6 +283,16 @@ impl Server {
                 }
                 Ok(Answer::Done)
             }
+            Question::Seize(seizure) => {
+                let seizure = Seizure {
+                    key: Arc::clone(&seizure.key),
+                    keep: lasts(seizure.keep),
+                    refused: seizure.refused.clone(),
+                    limit: now(),
+                    command: OnceLock::new(),
+                };
+                self.seize(scenario, seizure).map(Answer::Holder)
+            }
             Question::Ping => Ok(Answer::Done),
             Question::Standing => Ok(Answer::Remembers(self.remembers)),
             Question::Admit => {
@@ -286,6 +300,28 @@ impl Server {
                 Ok(Answer::Done)
             }
         }
+    }
+
+    fn seize(&self, scenario: &Scenario, seizure: Seizure) -> Result<Option<Holder>, NodeError> {
+        let memory = || Arc::clone(&self.memory);
+        let there = answered(memory().look(Arc::clone(&seizure.key), now()))?;
+        if scenario.is(Mutant::TakingDoesNothing) {
+            return Ok(there);
+        }
+        let owner = self.owners.iter().find(|(key, _)| *key == seizure.key);
+        if let (true, Some((key, token))) = (scenario.is(Mutant::TakenIsDeleted), owner) {
+            let give_back = Return {
+                key: Arc::clone(key),
+                token: token.clone(),
+                keep: None,
+                aloud: None,
+                again: false,
+                limit: now(),
+                command: OnceLock::new(),
+            };
+            return answered(memory().release(Arc::new(give_back))).map(|_| there);
+        }
+        answered(memory().seize(Arc::new(seizure)))
     }
 
     /// What was released by what was executed last, and who is to be told of it.

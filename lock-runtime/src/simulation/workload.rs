@@ -159,6 +159,9 @@ impl Worker {
         if self.chance.one_in(6) {
             return self.listen().await;
         }
+        if self.chance.one_in(10) {
+            return self.force().await;
+        }
         let wanted = self.wanted();
         let (steps, most) = match self.shared.scenario.stubborn {
             true => (8, 300),
@@ -197,6 +200,18 @@ impl Worker {
         let most = self.up_to(200);
         if timeout(most, listener.heard()).await.is_ok() {
             self.shared.network().recorder.counts.heard += 1;
+        }
+    }
+
+    /// Takes a lock from whoever has it.
+    async fn force(&mut self) {
+        let key = self.chance.index(self.shared.scenario.keys);
+        let began = self.clock.now();
+        let taken = self.manager.force_release(format!("key-{key}")).await;
+        if taken.is_ok_and(|taken| taken.is_complete()) {
+            let now = self.clock.now();
+            let recorder = &mut self.shared.network().recorder;
+            recorder.taken(self.client, key, began, now);
         }
     }
 
