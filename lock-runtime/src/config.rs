@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::ConfigError;
 use crate::executor::Executor;
+use crate::node::names::Names;
 use crate::node::redis::{Place, RedisNode, Target, marker};
 use crate::node::registry::{Registry, Seat};
 use crate::node::{Ledger, Node};
@@ -138,7 +139,9 @@ impl LockManagerBuilder {
             Executor::own_thread().map_err(|error| ConfigError::Thread(error.to_string()))?
         };
         let registry = Arc::new(Registry::settling(longest_try(self.node_timeout)));
+        let names = Arc::new(Names::default());
         let target = |server: Box<Server>| Target {
+            names: Arc::clone(&names),
             seat: Seat::new(&registry, &server.name),
             name: server.name,
             place: match server.whereabouts {

@@ -37,7 +37,7 @@
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
 
-pub use check::{Finding, FindingKind, Report, ServerReport, ServerState, Severity};
+pub use check::{DownCause, Finding, FindingKind, Report, ServerReport, ServerState, Severity};
 pub use config::{LockManagerBuilder, NodeSpec, memory};
 pub use error::{AlreadyInstalled, ConfigError, LockError, NodeVote, ReleaseError, Vote};
 pub use global::{install, installed};

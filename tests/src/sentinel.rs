@@ -74,6 +74,13 @@ impl Setting {
         self
     }
 
+    /// What clients may do at servers besides what the README says.
+    #[must_use]
+    pub fn also_permitted(mut self, rule: &str) -> Self {
+        self.server = self.server.also_permitted(rule);
+        self
+    }
+
     /// Servers and Sentinels are reached over TLS and in no other way, by one another too.
     #[must_use]
     pub fn behind_tls(mut self, servers: &Certificate, sentinels: &Certificate) -> Self {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::node::trouble::DownCause;
+
 /// Something about the nodes that somebody should know. Its [`Display`](fmt::Display) says what was found, what can go wrong,
 /// and what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +76,16 @@ pub enum FindingKind {
     Down {
         /// Why.
         reason: Arc<str>,
+        /// What that is, as far as it can be told.
+        cause: DownCause,
+    },
+    /// Its sentinels know of more sentinels than are in its URL.
+    #[non_exhaustive]
+    SentinelsNotNamed {
+        /// How many are in its URL.
+        named: usize,
+        /// How many there are.
+        known: usize,
     },
     /// It is a replica, and refused.
     #[non_exhaustive]

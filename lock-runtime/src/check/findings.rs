@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::finding::{Finding, FindingKind, Severity};
 use crate::node::Standing;
-use crate::node::facts::{Facts, Found, Info, Missing, Server, Transport};
+use crate::node::facts::{Facts, Found, Info, Missing, Sentinels, Server, Transport};
 use crate::node::trouble::{Trouble, Unfit};
 
 mod clocks;
@@ -183,17 +183,17 @@ impl Findings {
                 self.add(lasting, node, FindingKind::SameServer { node: other });
             }
             Some(Unfit::OfCluster) => self.add(lasting, node, FindingKind::InCluster {}),
-            Some(Unfit::Sentinel | Unfit::ByItself) => self.down(lasting, node, &trouble.reason),
+            Some(Unfit::Sentinel | Unfit::ByItself) => self.down(lasting, node, trouble),
             None => {
                 let severity = self.without_vote.unwrap_or(Severity::Warning);
-                self.down(severity, node, &trouble.reason);
+                self.down(severity, node, trouble);
             }
         }
     }
 
-    fn down(&mut self, severity: Severity, node: &Arc<str>, reason: &Arc<str>) {
-        let reason = Arc::clone(reason);
-        self.add(severity, node, FindingKind::Down { reason });
+    fn down(&mut self, severity: Severity, node: &Arc<str>, trouble: &Trouble) {
+        let Trouble { reason, cause, .. } = trouble.clone();
+        self.add(severity, node, FindingKind::Down { reason, cause });
     }
 
     fn facts(&mut self, deployment: &Deployment, node: &Arc<str>, facts: &Facts) {
@@ -236,6 +236,10 @@ impl Findings {
         }
         if facts.transport == Transport::Plain {
             self.add(Severity::Warning, node, FindingKind::PlainText {});
+        }
+        if let Some(Sentinels { named, known }) = facts.sentinels {
+            let kind = FindingKind::SentinelsNotNamed { named, known };
+            self.add(Severity::Warning, node, kind);
         }
         let (round_trip, node_timeout) = (facts.round_trip, deployment.node_timeout);
         if round_trip.saturating_mul(ROUND_TRIPS) > node_timeout {

@@ -17,7 +17,7 @@ use crate::node::facts::{Found, Server};
 use crate::node::{NodeError, Standing};
 use crate::redlock::Redlock;
 
-pub use finding::{Finding, FindingKind, Severity};
+pub use finding::{DownCause, Finding, FindingKind, Severity};
 pub use report::{Report, ServerReport, ServerState};
 
 use findings::{Deployment, Examined, findings};

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::finding::{Finding, FindingKind as Kind};
+use super::finding::{Finding, FindingKind as Kind, Severity};
+
+mod cures;
 
 impl Finding {
     /// What was found.
@@ -14,7 +16,13 @@ impl Finding {
             Kind::NoQuorum { voting, needed } => {
                 format!("{voting} nodes have a vote, and {needed} must")
             }
-            Kind::Down { reason } => format!("it cannot be used: {reason}"),
+            Kind::Down { reason, .. } => format!("it cannot be used: {reason}"),
+            Kind::SentinelsNotNamed { named: 1, known } => {
+                format!("there are {known} sentinels, and 1 is in its URL")
+            }
+            Kind::SentinelsNotNamed { named, known } => {
+                format!("there are {known} sentinels, and {named} are in its URL")
+            }
             Kind::Replica { of, node } => replica(of.as_ref(), node.as_ref()),
             Kind::SameServer { node } => format!("it is the server of node {node} too"),
             Kind::Young { for_another } => {
@@ -104,13 +112,24 @@ impl Finding {
     pub fn risk(&self) -> &'static str {
         match &self.kind {
             Kind::NoQuorum { .. } => "nobody gets a lock: guarded calls give NoQuorum",
+            Kind::Down { .. } if self.is_single => "nobody gets a lock",
             Kind::Down { .. } => "it has no vote, so fewer of the others may fail",
+            Kind::SentinelsNotNamed { .. } if self.is_single => {
+                "if those fail, a failover is not followed: the others are not asked"
+            }
+            Kind::SentinelsNotNamed { .. } => {
+                "a majority of all of them has to confirm the primary, and the others are not asked: it loses its vote when fewer \
+                 fail"
+            }
             Kind::Replica { .. } => {
                 "it has what its primary has, some time later, so both could grant a lock to two clients; it is refused, and \
                  has no vote"
             }
             Kind::SameServer { .. } => {
                 "its vote would count twice, and two clients could both have a majority; it is refused, and has no vote"
+            }
+            Kind::Young { .. } if self.severity == Severity::Problem => {
+                "it may have forgotten a lock that somebody holds; until then nobody has a majority"
             }
             Kind::Young { .. } => {
                 "it may have forgotten a lock that somebody holds; until then fewer of the others may fail"
@@ -138,6 +157,9 @@ impl Finding {
             }
             Kind::NoSpareReplica { .. } => {
                 "when its primary or a replica fails, nobody gets a lock until there is another replica"
+            }
+            Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. } if self.is_single => {
+                "nobody gets a lock"
             }
             Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. } => {
                 "it grants no lock, so fewer of the others may fail"
@@ -214,12 +236,14 @@ impl Finding {
                 return format!("ACL SETUSER <user> {rule}, on the node");
             }
             Kind::NoQuorum { .. } => "what is said below of the nodes that have none",
-            Kind::Down { .. } => {
-                "mend it; or name another server in its place, for all clients of the locks"
+            Kind::Down { cause, .. } => cures::of_down(*cause),
+            Kind::SentinelsNotNamed { .. } => {
+                "all of them in its URL, for all clients of the locks (SENTINEL SENTINELS names the others); SENTINEL RESET on \
+                 each, one after the other, if some of them are gone for good"
             }
             Kind::Replica { .. } => {
-                "REPLICAOF NO ONE, if it is to be independent; or name an independent server in its place, for all clients of \
-                 the locks"
+                "one node for a primary and its replicas, redis+sentinel://host:26379,host:26379/group where Sentinel watches \
+                 over them; or an independent server in its place (REPLICAOF NO ONE); for all clients of the locks"
             }
             Kind::SameServer { .. } => {
                 "name another server in its place, for all clients of the locks"
@@ -228,7 +252,8 @@ impl Finding {
             Kind::New {} => "nothing: they vote from the first lock on",
             Kind::OldVersion { .. } => "Redis 6.2 or later",
             Kind::InCluster {} => {
-                "redis+cluster:// before the names of the cluster's servers, which are one node; or an independent server"
+                "all servers of the cluster as one node, redis+cluster://host:6379,host:6379; or an independent server in its \
+                 place"
             }
             Kind::Eviction { .. } => {
                 "maxmemory-policy noeviction, by CONFIG SET and in its configuration; and a cache on another server"
@@ -242,7 +267,7 @@ impl Finding {
             Kind::TooFewReplicas { .. } => {
                 "more replicas, or a smaller number for replicas= in its URL"
             }
-            Kind::RefusesWrites { .. } => "what the server says; its log has more",
+            Kind::RefusesWrites { reason } => cures::of_refused_writes(reason),
             Kind::NoAppendOnlyFile { .. } => {
                 "appendonly yes, by CONFIG SET and in its configuration, with appendfsync everysec or always"
             }

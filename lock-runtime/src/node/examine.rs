@@ -11,12 +11,14 @@ use futures_util::future::join;
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
 use std::time::Instant;
 
-use super::facts::{Facts, Found, Info, Missing, Reading, Server, Transport};
+use super::facts::{Facts, Found, Info, Missing, Reading, Sentinels, Server, Transport};
 use super::link::Link;
 use super::listening::Subscriptions;
 use super::pool::Slot;
 use super::script::NOTHING;
+use super::sentinel::Group;
 use super::target::{Place, Target};
+use super::trouble::Trouble;
 use super::wire::Address;
 use super::words::words;
 use super::{Limit, NodeError, sibling};
@@ -26,11 +28,8 @@ const PINGS: usize = 5;
 
 /// A server, as it is found now.
 pub(super) async fn examine(slot: &Slot, target: &Target, limit: &Limit) -> Server {
-    let found = match slot.known(limit).await {
-        Ok(link) => match ask(&link, target, limit).await {
-            Ok(facts) => Found::Facts(Box::new(facts)),
-            Err(error) => Found::Trouble(error.into()),
-        },
+    let found = match ask(slot, target, limit).await {
+        Ok(facts) => Found::Facts(Box::new(facts)),
         Err(trouble) => Found::Trouble(trouble),
     };
     Server {
@@ -42,7 +41,9 @@ pub(super) async fn examine(slot: &Slot, target: &Target, limit: &Limit) -> Serv
 /// The answer to a command, or what the server has against it.
 type Answer = Result<Value, Arc<str>>;
 
-async fn ask(link: &Link, target: &Target, limit: &Limit) -> Result<Facts, NodeError> {
+async fn ask(slot: &Slot, target: &Target, limit: &Limit) -> Result<Facts, Trouble> {
+    let link = &*slot.known(limit).await?;
+    link.mandate()?;
     let mut round_trips = [Duration::ZERO; PINGS];
     let mut ping = Ok(Value::Nil);
     for round_trip in &mut round_trips {
@@ -87,6 +88,7 @@ async fn ask(link: &Link, target: &Target, limit: &Limit) -> Result<Facts, NodeE
         standing: link.ask_standing(target, limit).await?,
         transport: transport(target),
         waits_for: target.replicas,
+        sentinels: slot.group.as_ref().and_then(sentinels),
         info,
         appendfsync,
         save,
@@ -95,6 +97,13 @@ async fn ask(link: &Link, target: &Target, limit: &Limit) -> Result<Facts, NodeE
         refuses_writes: probing.refuses_writes,
         is_deaf: probing.is_deaf,
     })
+}
+
+/// Where its sentinels know of more of them than are configured.
+fn sentinels(group: &Group) -> Option<Sentinels> {
+    let named = group.sentinels();
+    let known = group.known().filter(|known| *known > named)?;
+    Some(Sentinels { named, known })
 }
 
 async fn answers(

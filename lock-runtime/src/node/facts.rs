@@ -34,6 +34,7 @@ pub(crate) struct Facts {
     pub(crate) transport: Transport,
     /// How many replicas must have a lock before it counts.
     pub(crate) waits_for: usize,
+    pub(crate) sentinels: Option<Sentinels>,
     pub(crate) info: Result<Info, Arc<str>>,
     pub(crate) appendfsync: Result<String, Arc<str>>,
     /// When snapshots are written; empty for never.
@@ -53,6 +54,15 @@ impl Facts {
         let enough = |info: &Info| info.replicas.len() >= self.waits_for;
         self.info.as_ref().map_or(true, enough)
     }
+}
+
+/// Of a group whose sentinels know of more of them than are configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sentinels {
+    /// So many are configured.
+    pub(crate) named: usize,
+    /// So many there are.
+    pub(crate) known: usize,
 }
 
 /// How bytes come to a server.

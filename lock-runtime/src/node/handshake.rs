@@ -19,7 +19,8 @@ use super::role::{self, info_field};
 use super::script::{EXTEND, NOTHING, RELEASE, RELEASE_ALOUD, RELEASE_HEARD};
 use super::sentinel::Mandate;
 use super::target::Target;
-use super::trouble::{Trouble, Unfit};
+use super::told::Told;
+use super::trouble::{DownCause, Trouble, Unfit};
 use super::wire::{Abandon, Address, Driver, Wire};
 use super::words::{Clues, without_password, words};
 
@@ -46,6 +47,7 @@ pub(super) struct There<'a> {
     /// To vote, where it needs one.
     pub(super) mandate: Option<Mandate>,
     pub(super) met: &'a mut Met,
+    pub(super) told: &'a mut Told,
 }
 
 pub(super) async fn open(
@@ -54,7 +56,7 @@ pub(super) async fn open(
     listening: &Arc<Listening>,
 ) -> Result<Opened, Trouble> {
     let patience = target.patience();
-    let wire = Wire::connect(there.address, target.tls.as_ref(), patience).await?;
+    let wire = Wire::connect(there.address, target, patience).await?;
     let abandon = wire.abandon_handle();
     let clues = Clues::of(&wire, target.tls.is_some());
     match timeout(patience, greet(wire, target, there, listening)).await {
@@ -67,8 +69,10 @@ pub(super) async fn open(
             })
         }
         Ok(Err(Refusal::Unfit(unfit))) => Err(unfit.into()),
-        Ok(Err(Refusal::Error(error))) => Err(clues.explain(&error, &target.login).into()),
-        Err(_) => Err(format!("no answer to the handshake in {patience:.0?}").into()),
+        Ok(Err(Refusal::Error(error))) => Err(clues.explain(&error, &target.login)),
+        Err(_) => {
+            Err(DownCause::Silent.because(format!("no answer to the handshake in {patience:.0?}")))
+        }
     }
 }
 
@@ -138,11 +142,11 @@ async fn greet(
         .map(drop)
         .map_err(|error| without_password(words(&error), &target.login));
     let tried: Vec<_> = answers.by_ref().take(PUBLISHED).collect();
-    let publishes = may_publish(tried.into_iter().collect(), target);
+    let publishes = may_publish(tried.into_iter().collect(), target, there.told);
     let counts_listeners =
         target.member.is_some() && answers.next().is_some_and(|counted| counted.is_ok());
     let sections: Vec<_> = answers.by_ref().take(SECTIONS.len()).collect();
-    let info = said(sections.into_iter().collect(), target)?;
+    let info = said(sections.into_iter().collect(), target, there.told)?;
     // A server that is loading its data does not say what it remembers yet: it is asked again later.
     let mut remembered = || answers.next().and_then(Result::ok).unwrap_or(Value::Okay);
     let memory = Memory {
@@ -218,11 +222,15 @@ fn questions(target: &Target) -> (Pipeline, usize) {
 }
 
 /// A release says nothing to those who wait where the user may not publish: each try would be in the server's log.
-fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bool {
+fn may_publish(
+    published: Result<Vec<Value>, RedisError>,
+    target: &Target,
+    told: &mut Told,
+) -> bool {
     published
         .inspect_err(|error| {
             // One that is only asked where others are, is asked again and again.
-            if target.has_to_vote() {
+            if target.has_to_vote() && told.is_news("does not publish") {
                 tracing::warn!(
                     node = %target.name,
                     reason = %without_password(words(error), &target.login),
@@ -236,7 +244,11 @@ fn may_publish(published: Result<Vec<Value>, RedisError>, target: &Target) -> bo
 /// What the server says of itself; nothing to a user who may not ask. Such a server is asked for locks in the way that works
 /// on every version, votes at once after a restart, and may be a replica, or the server of another node too. A primary of a
 /// group must say whether it was promoted, where that is asked for.
-fn said(sections: Result<Vec<Value>, RedisError>, target: &Target) -> Result<String, RedisError> {
+fn said(
+    sections: Result<Vec<Value>, RedisError>,
+    target: &Target,
+    told: &mut Told,
+) -> Result<String, RedisError> {
     let must_say = target.max_ttl.is_some() && target.sentinels().is_some();
     match sections {
         Ok(sections) => {
@@ -244,7 +256,7 @@ fn said(sections: Result<Vec<Value>, RedisError>, target: &Target) -> Result<Str
             Ok(sections.collect::<Result<String, _>>()?)
         }
         Err(error) if error.code() == Some("NOPERM") && !must_say => {
-            if target.has_to_vote() {
+            if target.has_to_vote() && told.is_news("does not permit INFO") {
                 tracing::warn!(
                     node = %target.name,
                     "lock node does not permit INFO, so it is not kept out after a restart, and may be a replica"

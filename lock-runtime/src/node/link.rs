@@ -19,6 +19,7 @@ use super::listening::Subscriptions;
 use super::registry::Presence;
 use super::sentinel::Mandate;
 use super::target::Target;
+use super::trouble::Trouble;
 use super::words::{NOT_REDIS, words};
 use super::{Limit, NodeError, Standing};
 use crate::backoff::Backoff;
@@ -105,6 +106,12 @@ impl Link {
     }
 
     fn has_mandate(&self) -> Result<(), NodeError> {
+        let mandate = self.mandate();
+        mandate.map_err(|trouble| trouble.reason.into())
+    }
+
+    /// Whether the sentinels of its group confirm that it is the primary, where they have to.
+    pub(super) fn mandate(&self) -> Result<(), Trouble> {
         self.mandate.as_ref().map_or(Ok(()), Mandate::holds)
     }
 

@@ -12,6 +12,7 @@ mod link;
 mod listener;
 mod listening;
 pub(crate) mod memory;
+pub(crate) mod names;
 mod owner;
 mod pool;
 pub(crate) mod redis;
@@ -28,6 +29,7 @@ pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without_tls.rs"]
 mod tls;
+mod told;
 pub(crate) mod trouble;
 mod wire;
 mod words;

@@ -16,6 +16,7 @@ use super::link::Link;
 use super::listening::Listening;
 use super::sentinel::{Group, Said};
 use super::target::{Place, Target};
+use super::told::Told;
 use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError};
@@ -33,6 +34,8 @@ const LIVED: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Slot {
     state: watch::Receiver<State>,
+    /// Who says which server it is connected to, if anybody has to.
+    pub(super) group: Option<Group>,
     pub(super) listening: Arc<Listening>,
 }
 
@@ -63,8 +66,13 @@ impl Slot {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, state) = watch::channel(State::Connecting);
         let listening = Arc::default();
-        let work = keep_connected(target, group, sender, Arc::clone(&listening));
-        (Self { state, listening }, work)
+        let work = keep_connected(target, group.clone(), sender, Arc::clone(&listening));
+        let slot = Self {
+            state,
+            group,
+            listening,
+        };
+        (slot, work)
     }
 
     /// Whether there is a connection that is not in doubt.
@@ -147,22 +155,35 @@ async fn keep_connected(
     let mut backoff = Backoff::new(least, most);
     let mut in_trouble = false;
     let mut met = Met::default();
+    let mut told = Told::default();
     while !state.is_closed() {
         let way = match Way::find(&target, group.as_ref()).await {
             Ok(way) => way,
-            Err(reason) => {
-                tell_down(&target, &state, reason.into());
+            Err(trouble) => {
+                tell_down(&target, &state, &mut told, trouble);
                 in_trouble = true;
                 sleep(backoff.next()).await;
                 continue;
             }
         };
-        match way.open(&target, &mut met, &listening).await {
+        match way.open(&target, &mut met, &mut told, &listening).await {
             Ok(opened) => {
                 let since = Instant::now();
-                way.tell_connected(&target, &opened.link, in_trouble);
-                serve(&target, &way, opened, &state, &listening).await;
+                // Of one that comes and goes it is told once it stays.
+                let at_once = !in_trouble || told.is_news(BACK);
+                if at_once {
+                    way.tell_connected(&target, &opened.link, in_trouble);
+                }
+                let lost = serve(&target, &way, opened, &state, &listening, !at_once).await;
                 listening.lost();
+                if since.elapsed() >= LIVED {
+                    told.is_well();
+                }
+                if let Some(reason) = lost
+                    && told.is_news(reason)
+                {
+                    tracing::warn!(node = %target.name, reason, "lock node lost");
+                }
                 in_trouble = true;
                 tell_others(&target);
                 if since.elapsed() >= LIVED {
@@ -171,7 +192,7 @@ async fn keep_connected(
                 }
             }
             Err(trouble) => {
-                tell_down(&target, &state, trouble);
+                tell_down(&target, &state, &mut told, trouble);
                 in_trouble = true;
                 tell_others(&target);
             }
@@ -188,9 +209,9 @@ fn tell_others(target: &Target) {
     }
 }
 
-fn tell_down(target: &Target, state: &watch::Sender<State>, trouble: Trouble) {
+fn tell_down(target: &Target, state: &watch::Sender<State>, told: &mut Told, trouble: Trouble) {
     let changed = !matches!(&*state.borrow(), State::Down(known) if *known == trouble);
-    if changed {
+    if changed && told.is_news(&trouble.reason) {
         tracing::warn!(node = %target.name, reason = %trouble, "lock node cannot be used");
     }
     state.send_replace(State::Down(trouble));
@@ -204,7 +225,7 @@ enum Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    async fn find(target: &'a Target, group: Option<&'a Group>) -> Result<Self, Arc<str>> {
+    async fn find(target: &'a Target, group: Option<&'a Group>) -> Result<Self, Trouble> {
         match (&target.place, group) {
             (Place::Server(address), _) => Ok(Self::Straight(address)),
             (Place::Cluster(_), _) => Err("a cluster is reached server by server".into()),
@@ -228,6 +249,7 @@ impl<'a> Way<'a> {
         &self,
         target: &Target,
         met: &mut Met,
+        told: &mut Told,
         listening: &Arc<Listening>,
     ) -> Result<Opened, Trouble> {
         let mandate = match self {
@@ -239,6 +261,7 @@ impl<'a> Way<'a> {
             address,
             mandate,
             met,
+            told,
         };
         let opened = pin!(open(target, there, listening));
         match select(opened, pin!(self.moved())).await {
@@ -280,17 +303,22 @@ impl<'a> Way<'a> {
     }
 }
 
+/// What is told where a node is back, among the other things that are told of it.
+const BACK: &str = "lock node is back";
+
 /// Why a connection is given up that works.
 const MOVED: &str = "its sentinels name another primary";
 
-/// Lends the connection out until it breaks, is given up, or nobody is left who could use it.
+/// Lends the connection out until it breaks or is given up: why, or until nobody is left who could use it. `late`: that it is back
+/// is to be told once it has stayed for a while.
 async fn serve(
     target: &Target,
     way: &Way<'_>,
     opened: Opened,
     state: &watch::Sender<State>,
     listening: &Listening,
-) {
+    late: bool,
+) -> Option<&'static str> {
     let Opened {
         link,
         driver,
@@ -319,8 +347,16 @@ async fn serve(
             Err(_) => pending().await,
         }
     });
+    let tell = pin!(async {
+        if late {
+            sleep(LIVED).await;
+            way.tell_connected(target, &link, true);
+        }
+        pending::<()>().await;
+    });
     let closed = pin!(state.closed());
-    let unused = select(closed, select(remind, select(keep_told, ask_replicas)));
+    let besides = select(tell, select(keep_told, ask_replicas));
+    let unused = select(closed, select(remind, besides));
     let given_up = select(useless, unfit);
     let reason = match select(select(driver, given_up), unused).await {
         Either::Left((Either::Left(_), _)) => "connection closed",
@@ -328,8 +364,8 @@ async fn serve(
             abandon.abandon();
             reason.factor_first().0
         }
-        Either::Right(_) => return,
+        Either::Right(_) => return None,
     };
-    tracing::warn!(node = %target.name, reason, "lock node lost");
     state.send_replace(State::Connecting);
+    Some(reason)
 }

@@ -45,8 +45,8 @@ use futures_util::future::{join_all, select};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::NodeError;
 use super::target::Target;
+use super::trouble::{DownCause, Trouble};
 use crate::backoff::Backoff;
 
 pub(super) use weigh::Said;
@@ -107,7 +107,7 @@ impl Group {
     /// # Errors
     ///
     /// In words for an operator, after `patience`.
-    pub(super) async fn primary(&self, patience: Duration) -> Result<Said, Arc<str>> {
+    pub(super) async fn primary(&self, patience: Duration) -> Result<Said, Trouble> {
         let mut belief = self.belief.clone();
         let usable = |belief: &Belief| self.usable(belief).is_ok();
         if let Ok(Err(_)) = timeout(patience, belief.wait_for(usable)).await {
@@ -116,10 +116,10 @@ impl Group {
         self.usable(&self.belief.borrow()).cloned()
     }
 
-    fn usable<'a>(&self, belief: &'a Belief) -> Result<&'a Said, Arc<str>> {
+    fn usable<'a>(&self, belief: &'a Belief) -> Result<&'a Said, Trouble> {
         match belief {
-            Belief::Nothing => Err("its sentinels have not answered yet".into()),
-            Belief::Trouble(reason) => Err(Arc::clone(reason)),
+            Belief::Nothing => Err(not_yet()),
+            Belief::Trouble(trouble) => Err(trouble.clone()),
             Belief::In {
                 said,
                 asked,
@@ -133,7 +133,20 @@ impl Group {
         }
     }
 
-    fn confirmed(&self, said: &Said, asked: &[Instant], of: usize) -> Result<(), Arc<str>> {
+    /// How many sentinels there are, as they say.
+    pub(super) fn known(&self) -> Option<usize> {
+        match &*self.belief.borrow() {
+            Belief::In { sentinels, .. } => Some(*sentinels),
+            Belief::Nothing | Belief::Trouble(_) => None,
+        }
+    }
+
+    /// How many are configured.
+    pub(super) fn sentinels(&self) -> usize {
+        self.sentinels
+    }
+
+    fn confirmed(&self, said: &Said, asked: &[Instant], of: usize) -> Result<(), Trouble> {
         let votes = votes(asked, Instant::now());
         let needed = majority(of);
         if votes >= needed {
@@ -141,10 +154,14 @@ impl Group {
         }
         let primary = &said.primary;
         let configured = match self.sentinels {
+            1 if of > 1 => ", and 1 is configured".to_owned(),
             configured if configured < of => format!(", and {configured} are configured"),
             _ => String::new(),
         };
-        Err(format!("{votes} of {of} sentinels confirm that {primary} is the primary, where {needed} must{configured}").into())
+        let confirm = if votes == 1 { "confirms" } else { "confirm" };
+        Err(DownCause::Sentinels.because(format!(
+            "{votes} of {of} sentinels {confirm} that {primary} is the primary, where {needed} must{configured}"
+        )))
     }
 
     /// Has the sentinels asked more often for a while: there is no connection to the primary.
@@ -183,21 +200,22 @@ impl Mandate {
     /// # Errors
     ///
     /// In words for an operator.
-    pub(super) fn holds(&self) -> Result<(), NodeError> {
+    pub(super) fn holds(&self) -> Result<(), Trouble> {
         match &*self.group.belief.borrow() {
             Belief::In {
                 said,
                 asked,
                 sentinels,
-            } if *said == self.said => {
-                let confirmed = self.group.confirmed(said, asked, *sentinels);
-                confirmed.map_err(NodeError::from)
-            }
+            } if *said == self.said => self.group.confirmed(said, asked, *sentinels),
             Belief::In { .. } => Err("its sentinels name another primary".into()),
-            Belief::Trouble(reason) => Err(Arc::clone(reason).into()),
-            Belief::Nothing => Err("its sentinels have not answered yet".into()),
+            Belief::Trouble(trouble) => Err(trouble.clone()),
+            Belief::Nothing => Err(not_yet()),
         }
     }
+}
+
+fn not_yet() -> Trouble {
+    DownCause::Sentinels.because("its sentinels have not answered yet")
 }
 
 /// Asks the sentinels of a group.
@@ -206,6 +224,21 @@ struct Watcher {
     belief: watch::Sender<Belief>,
     sought: Arc<watch::Sender<Option<Instant>>>,
     table: Mutex<Table>,
+}
+
+/// What is to be mended where no sentinel can tell: what all of them have, or what those have that answer.
+fn causes(sentinels: &[Sentinel]) -> DownCause {
+    let troubles = sentinels.iter().filter_map(|one| one.trouble.as_ref());
+    let mut causes = troubles.map(|trouble| trouble.cause);
+    if causes.clone().any(|cause| cause == DownCause::UnknownGroup) {
+        return DownCause::UnknownGroup;
+    }
+    let first = causes.next().unwrap_or_default();
+    if first != DownCause::Other && causes.all(|cause| cause == first) {
+        first
+    } else {
+        DownCause::Sentinels
+    }
 }
 
 struct Table {
@@ -228,7 +261,7 @@ impl Watcher {
     }
 
     /// Takes an answer, or notes that there was none.
-    fn note(&self, index: usize, asked: Instant, answer: Result<(Said, usize), Arc<str>>) {
+    fn note(&self, index: usize, asked: Instant, answer: Result<(Said, usize), Trouble>) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sentinel) = table.sentinels.get_mut(index) else {
             return;
@@ -257,7 +290,7 @@ impl Watcher {
         });
     }
 
-    fn trouble(&self, sentinels: &[Sentinel]) -> Arc<str> {
+    fn trouble(&self, sentinels: &[Sentinel]) -> Trouble {
         let hosts = self.target.sentinels().map(|sentinels| &*sentinels.hosts);
         let hosts = hosts.unwrap_or_default().iter().zip(sentinels);
         let each: Vec<_> = hosts
@@ -266,11 +299,10 @@ impl Watcher {
                 None => format!("{host}: no answer for too long"),
             })
             .collect();
-        format!(
+        causes(sentinels).because(format!(
             "no sentinel says which server is the primary: {}",
             each.join("; ")
-        )
-        .into()
+        ))
     }
 
     /// Between two questions to a sentinel.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::RedisConnectionInfo;
 use tokio::sync::Notify;
 
+use super::names::Names;
 use super::registry::Seat;
 use super::sibling;
 use super::tls::Connector;
@@ -28,6 +29,8 @@ pub(crate) struct Target {
     pub(crate) marker: String,
     /// Of the node that the server belongs to.
     pub(crate) seat: Seat,
+    /// The manager's.
+    pub(crate) names: Arc<Names>,
     /// `None`: it is a server by itself.
     pub(crate) member: Option<Membership>,
 }

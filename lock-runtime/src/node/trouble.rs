@@ -11,8 +11,62 @@ use super::wire::Address;
 pub(crate) struct Trouble {
     /// In words for an operator. Never holds a password.
     pub(crate) reason: Arc<str>,
+    pub(crate) cause: DownCause,
     /// It could be used, and is refused.
     pub(crate) unfit: Option<Unfit>,
+}
+
+/// What is wrong where a node cannot be used, as far as it can be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DownCause {
+    /// Nothing listens there.
+    NotListening,
+    /// Nobody knows the name of its host.
+    UnknownHost,
+    /// An answer does not come in time: from whoever knows the addresses of hosts, from the network, or from the server.
+    Silent,
+    /// A user and a password are missing, or not those of the server.
+    Login,
+    /// The user may not do what every connection needs.
+    NotPermitted,
+    /// The server reads its data.
+    Loading,
+    /// What answers is not Redis.
+    NotRedis,
+    /// The port is one for TLS, and the URL is not.
+    PortIsTls,
+    /// The URL is for TLS, and the port is not.
+    PortIsPlain,
+    /// The certificate of the server is not one for its host, or not of an authority that is trusted.
+    Certificate,
+    /// The server wants another certificate of this client, or any.
+    ClientCertificate,
+    /// It is a Sentinel, and named as a server.
+    IsSentinel,
+    /// It is named as a server of a Redis Cluster, and is one by itself.
+    NotInCluster,
+    /// Its sentinels do not know the group.
+    UnknownGroup,
+    /// What is named as a sentinel is none.
+    NotSentinel,
+    /// Its sentinels do not let this client in, or do not answer what it asks.
+    SentinelLogin,
+    /// Too few of its sentinels answer, or they do not agree.
+    Sentinels,
+    /// What the words say.
+    #[default]
+    Other,
+}
+
+impl DownCause {
+    pub(super) fn because(self, reason: impl Into<Arc<str>>) -> Trouble {
+        Trouble {
+            reason: reason.into(),
+            cause: self,
+            unfit: None,
+        }
+    }
 }
 
 /// Why a server that answers must not have a vote.
@@ -36,8 +90,13 @@ pub(crate) enum Unfit {
 impl Trouble {
     /// With the server that sentinels named. That they name a replica passes, so it is nothing to be mended.
     pub(super) fn of_primary(self, address: &Address) -> Self {
-        let Self { reason, unfit } = self;
+        let Self {
+            reason,
+            cause,
+            unfit,
+        } = self;
         Self {
+            cause,
             reason: format!("its primary {address}: {reason}").into(),
             unfit: unfit.filter(|unfit| !matches!(unfit, Unfit::Replica { .. })),
         }
@@ -48,6 +107,13 @@ impl From<Unfit> for Trouble {
     fn from(unfit: Unfit) -> Self {
         Self {
             reason: unfit.to_string().into(),
+            cause: match unfit {
+                Unfit::Sentinel => DownCause::IsSentinel,
+                Unfit::ByItself => DownCause::NotInCluster,
+                Unfit::Replica { .. } | Unfit::OfCluster | Unfit::SameServer { .. } => {
+                    DownCause::Other
+                }
+            },
             unfit: Some(unfit),
         }
     }
@@ -55,10 +121,7 @@ impl From<Unfit> for Trouble {
 
 impl From<Arc<str>> for Trouble {
     fn from(reason: Arc<str>) -> Self {
-        Self {
-            reason,
-            unfit: None,
-        }
+        DownCause::Other.because(reason)
     }
 }
 

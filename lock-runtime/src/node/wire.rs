@@ -15,7 +15,10 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use super::names::Names;
+use super::target::Target;
 use super::tls::{self, Connector};
+use super::trouble::{DownCause, Trouble};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,18 +68,19 @@ enum Socket {
 }
 
 impl Socket {
-    async fn connect(address: &Address) -> io::Result<Self> {
-        match address {
+    async fn connect(address: &Address, names: &Arc<Names>) -> Result<Self, Trouble> {
+        let socket = match address {
             Address::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                let addresses = names.addresses(host, *port).await?;
+                let stream = TcpStream::connect(&*addresses).await;
+                stream.and_then(|stream| stream.set_nodelay(true).map(|()| Self::Tcp(stream)))
             }
             #[cfg(unix)]
-            Address::Unix(path) => Ok(Self::Unix(UnixStream::connect(path).await?)),
+            Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
             #[cfg(not(unix))]
             Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
-        }
+        };
+        socket.map_err(|error| no_connection(&error))
     }
 
     async fn secured(
@@ -84,7 +88,7 @@ impl Socket {
         address: &Address,
         tls: &Arc<Connector>,
         patience: Duration,
-    ) -> Result<Self, Arc<str>> {
+    ) -> Result<Self, Trouble> {
         match (self, address) {
             (Self::Tcp(stream), Address::Tcp(host, _)) => {
                 let stream = Box::pin(tls.handshake(stream, host, patience)).await?;
@@ -102,6 +106,16 @@ impl Socket {
             Self::Unix(_) => None,
         }
     }
+}
+
+fn no_connection(error: &io::Error) -> Trouble {
+    let cause = match error.kind() {
+        // A socket in the file system is not there before somebody listens.
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => DownCause::NotListening,
+        io::ErrorKind::TimedOut => DownCause::Silent,
+        _ => DownCause::Other,
+    };
+    cause.because(format!("no connection: {error}"))
 }
 
 /// Gives up a [`Wire`] that somebody else drives.
@@ -177,16 +191,16 @@ impl FirstByte {
 /// What TLS has against a connection that was made: a server may hear of our certificate, and refuse it, when for us the
 /// handshake is over.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refusal(Arc<OnceLock<Arc<str>>>);
+pub(super) struct Refusal(Arc<OnceLock<Trouble>>);
 
 impl Refusal {
-    pub(super) fn get(&self) -> Option<Arc<str>> {
-        self.0.get().map(Arc::clone)
+    pub(super) fn get(&self) -> Option<Trouble> {
+        self.0.get().cloned()
     }
 
     fn note(&self, error: &io::Error) {
-        if let Some(words) = tls::refusal(error) {
-            self.0.get_or_init(|| words);
+        if let Some(trouble) = tls::refusal(error) {
+            self.0.get_or_init(|| trouble);
         }
     }
 }
@@ -200,15 +214,17 @@ impl Wire {
     /// Why not, in an operator's words.
     pub(super) async fn connect(
         address: &Address,
-        tls: Option<&Arc<Connector>>,
+        target: &Target,
         patience: Duration,
-    ) -> Result<Self, Arc<str>> {
-        let mut socket = match timeout(patience, Socket::connect(address)).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Err(format!("no connection: {error}").into()),
-            Err(_) => return Err(format!("no connection in {patience:.0?}").into()),
+    ) -> Result<Self, Trouble> {
+        let mut socket = match timeout(patience, Socket::connect(address, &target.names)).await {
+            Ok(socket) => socket?,
+            Err(_) => {
+                let silent = format!("no connection in {patience:.0?}");
+                return Err(DownCause::Silent.because(silent));
+            }
         };
-        if let Some(tls) = tls {
+        if let Some(tls) = &target.tls {
             socket = socket.secured(address, tls, patience).await?;
         }
         Ok(Self {

@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::trouble::Trouble;
+
 #[derive(Debug)]
 pub(crate) enum Connector {}
 
@@ -22,7 +24,7 @@ impl Connector {
         _: TcpStream,
         _: &str,
         _: Duration,
-    ) -> Ready<Result<Stream, Arc<str>>> {
+    ) -> Ready<Result<Stream, Trouble>> {
         match **self {}
     }
 }
@@ -57,6 +59,6 @@ impl AsyncWrite for Stream {
     }
 }
 
-pub(super) fn refusal(_: &io::Error) -> Option<Arc<str>> {
+pub(super) fn refusal(_: &io::Error) -> Option<Trouble> {
     None
 }

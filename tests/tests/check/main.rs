@@ -10,6 +10,7 @@ use lock_tests::{
 };
 use std::time::{Duration, Instant};
 
+mod down;
 mod settings;
 
 const TTL: Duration = Duration::from_secs(1);

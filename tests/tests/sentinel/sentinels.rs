@@ -35,7 +35,7 @@ async fn a_minority_of_the_sentinels_is_not_missed() {
         refused.err().map(|error| error.to_string())
     })
     .await;
-    assert!(words.contains("1 of 3 sentinels confirm that"), "{words}");
+    assert!(words.contains("1 of 3 sentinels confirms that"), "{words}");
     assert!(words.contains("where 2 must"), "{words}");
     for server in watched.groups().iter().map(|group| &group.servers()[0]) {
         eventually(DEADLINE, "nothing is left", || locks_at(server).is_empty()).await;
@@ -61,9 +61,9 @@ async fn a_majority_is_one_of_all_sentinels_and_not_of_those_that_are_configured
         builder.build().expect("a good configuration")
     };
     let words = refused(&of(&names[..1])).await;
-    assert!(words.contains("1 of 3 sentinels confirm"), "{words}");
+    assert!(words.contains("1 of 3 sentinels confirms"), "{words}");
     assert!(
-        words.contains("where 2 must, and 1 are configured"),
+        words.contains("where 2 must, and 1 is configured"),
         "{words}"
     );
     let two = of(&names[1..]);

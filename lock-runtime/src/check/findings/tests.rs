@@ -4,6 +4,7 @@ mod clocks;
 mod servers;
 
 use super::*;
+use crate::check::finding::DownCause;
 
 const DAY: Duration = Duration::from_secs(20_000 * 24 * 3600);
 
@@ -13,6 +14,7 @@ fn good() -> Facts {
         standing: Standing::Votes,
         transport: Transport::Tls,
         waits_for: 0,
+        sentinels: None,
         info: Ok(Info {
             product: "redis".to_owned(),
             version: "7.0.15".to_owned(),
@@ -173,6 +175,7 @@ fn who_has_no_vote_is_a_warning_until_too_many_have_none() {
             down(),
             FindingKind::Down {
                 reason: "connection refused".into(),
+                cause: DownCause::Other,
             },
         ),
         (

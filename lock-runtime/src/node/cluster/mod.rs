@@ -60,6 +60,7 @@ use super::connections::Work;
 use super::pool::Slot;
 use super::sibling;
 use super::target::{Membership, Place, Target, marker_in_slot};
+use super::trouble::Trouble;
 use super::wire::Address;
 use super::{Limit, NodeError};
 
@@ -91,7 +92,7 @@ pub(super) struct Cluster {
 struct Known {
     map: Option<Arc<Map>>,
     /// Why there is none.
-    reason: Option<Arc<str>>,
+    trouble: Option<Trouble>,
 }
 
 /// Who has which slots.
@@ -146,21 +147,26 @@ impl Cluster {
 
     /// The map, as soon as there is one.
     async fn map(&self, limit: &Limit) -> Result<Arc<Map>, NodeError> {
+        let map = self.known_map(limit).await;
+        map.map_err(|trouble| NodeError::unreachable(trouble.reason))
+    }
+
+    /// The same, or what stands in the way of it.
+    async fn known_map(&self, limit: &Limit) -> Result<Arc<Map>, Trouble> {
         let now = self.known.borrow().clone();
-        let known = if now.map.is_some() || now.reason.is_some() {
+        let known = if now.map.is_some() || now.trouble.is_some() {
             now
         } else {
             let mut known = self.known.subscribe();
-            let settled = |known: &Known| known.map.is_some() || known.reason.is_some();
+            let settled = |known: &Known| known.map.is_some() || known.trouble.is_some();
             match timeout_at(limit.at(), known.wait_for(settled)).await {
                 Ok(Ok(known)) => known.clone(),
-                Ok(Err(_)) | Err(_) => return Err(NodeError::unreachable("not connected yet")),
+                Ok(Err(_)) | Err(_) => return Err("not connected yet".into()),
             }
         };
-        match (known.map, known.reason) {
+        match (known.map, known.trouble) {
             (Some(map), _) => Ok(map),
-            (None, Some(reason)) => Err(NodeError::unreachable(reason)),
-            (None, None) => Err(NodeError::unreachable("not connected yet")),
+            (None, trouble) => Err(trouble.unwrap_or_else(|| "not connected yet".into())),
         }
     }
 
@@ -179,11 +185,16 @@ impl Cluster {
 
     /// The server at an address, known from now on if it was not; a slot that it has, or is to have. `None`: there are too many.
     fn member(&self, address: &Address, slot: u16) -> Option<Arc<Member>> {
+        self.member_of(MOST_SERVERS, address, slot)
+    }
+
+    /// The same, if it is one of so many at the most.
+    fn member_of(&self, most: usize, address: &Address, slot: u16) -> Option<Arc<Member>> {
         let mut members = self.members();
         if let Some(member) = members.get(address) {
             return Some(Arc::clone(member));
         }
-        if members.len() >= MOST_SERVERS {
+        if members.len() >= most {
             return None;
         }
         let marker = match self.target.max_ttl {
@@ -243,21 +254,40 @@ impl Cluster {
     }
 
     /// What a server says of the whole: from now on it is the map.
-    fn learn(&self, topology: Topology) {
+    ///
+    /// # Errors
+    ///
+    /// There are too many servers, with those to which requests were sent on a moment ago.
+    fn learn(&self, topology: Topology) -> Result<(), Trouble> {
+        let servers = topology.primaries.len();
+        let is_another = |(address, member): &(&Address, &Arc<Member>)| {
+            member.was_sent_to() && !topology.primaries.contains(address)
+        };
+        let others = self.members().iter().filter(is_another).count();
+        if servers + others > MOST_SERVERS {
+            return Err(format!(
+                "its servers are too many: {servers} have slots, and requests were sent on to {others} others, where {MOST_SERVERS} \
+                 are the most"
+            )
+            .into());
+        }
         let shares = topology.shares();
+        // Those that have gone are still there: they are on the map until there is another.
         let members: Vec<_> = topology
             .primaries
             .iter()
             .zip(&shares)
-            .filter_map(|(address, share)| self.member(address, share.first.unwrap_or(0)))
+            .filter_map(|(address, share)| {
+                self.member_of(2 * MOST_SERVERS, address, share.first.unwrap_or(0))
+            })
             .collect();
-        if members.len() < topology.primaries.len() {
-            return;
+        if members.len() < servers {
+            return Err("its servers have changed too often in too little time".into());
         }
         let map = Arc::new(Map { topology, members });
         let before = self.known.send_replace(Known {
             map: Some(Arc::clone(&map)),
-            reason: None,
+            trouble: None,
         });
         let gone = self.forget(&map);
         for member in &gone {
@@ -273,15 +303,14 @@ impl Cluster {
                 was_here.is_some_and(|owner| Arc::ptr_eq(owner, member)) && !is_here
             });
         }
+        Ok(())
     }
 
     /// Forgets servers that are not on the map, and closes the connections to them.
     fn forget(&self, map: &Map) -> Vec<Arc<Member>> {
         let mut gone = Vec::new();
         self.members().retain(|address, member| {
-            let sent_on = *lock(&member.sent_on);
-            let stays = map.topology.primaries.contains(address)
-                || sent_on.is_some_and(|at| at.elapsed() < WITHOUT_SLOTS);
+            let stays = map.topology.primaries.contains(address) || member.was_sent_to();
             if !stays {
                 gone.push(Arc::clone(member));
             }
@@ -311,6 +340,12 @@ impl Map {
 impl Member {
     fn is_ready(&self) -> bool {
         self.slots.iter().all(Slot::is_ready)
+    }
+
+    /// Whether a request was sent on to it not long ago.
+    fn was_sent_to(&self) -> bool {
+        let sent_on = *lock(&self.sent_on);
+        sent_on.is_some_and(|at| at.elapsed() < WITHOUT_SLOTS)
     }
 
     /// Who listens here for what is published of a lock may hear more of it elsewhere.

@@ -21,6 +21,8 @@ use crate::backoff::Backoff;
 use crate::node::handshake::{There, open};
 use crate::node::life::Met;
 use crate::node::link::Link;
+use crate::node::told::Told;
+use crate::node::trouble::{DownCause, Trouble};
 use crate::node::wire::Address;
 use crate::node::{Limit, NodeError};
 
@@ -36,6 +38,9 @@ const WITNESSES: usize = 3;
 /// How many are tried at a time where none does.
 const TRIED: usize = 16;
 
+/// What is told where the whole is back, among the other things that are told of it.
+const BACK: &str = "lock cluster is back";
+
 /// What a server knows, and of how many changes.
 struct Said {
     topology: Topology,
@@ -46,32 +51,36 @@ struct Said {
 pub(super) async fn follow(cluster: Weak<Cluster>, trouble: Arc<Notify>) {
     let (least, most) = PAUSE;
     let mut pauses = Backoff::new(least, most);
-    let mut told: Option<Arc<str>> = None;
+    let mut told = Told::default();
+    let mut in_trouble: Option<Trouble> = None;
+    let mut is_well = false;
     let mut turn = 0;
     while let Some(cluster) = cluster.upgrade() {
         let asked = cluster.ask(turn).await;
         turn = turn.wrapping_add(1);
-        let is_whole = match asked {
-            Ok(said) => {
-                cluster.learn(said.topology);
-                if told.take().is_some() {
+        let is_whole = match asked.and_then(|said| cluster.learn(said.topology)) {
+            Ok(()) => {
+                let is_whole = cluster.is_whole();
+                // Of one that comes and goes it is told once it stays.
+                if in_trouble.is_some() && (is_well || told.is_news(BACK)) {
                     tracing::info!(cluster = %cluster.target.name, "lock cluster is back");
+                    in_trouble = None;
                 }
-                cluster.is_whole()
+                is_whole
             }
-            Err(reason) => {
-                if told.as_ref() != Some(&reason) {
+            Err(trouble) => {
+                if in_trouble.as_ref() != Some(&trouble) && told.is_news(&trouble.reason) {
                     tracing::warn!(
                         cluster = %cluster.target.name,
-                        %reason,
+                        reason = %trouble,
                         "lock cluster does not say where its slots are"
                     );
                 }
                 cluster.known.send_if_modified(|known| {
-                    known.reason = Some(Arc::clone(&reason));
+                    known.trouble = Some(trouble.clone());
                     known.map.is_none()
                 });
-                told = Some(reason);
+                in_trouble = Some(trouble);
                 false
             }
         };
@@ -79,9 +88,13 @@ pub(super) async fn follow(cluster: Weak<Cluster>, trouble: Arc<Notify>) {
         if is_whole {
             pauses = Backoff::new(least, most);
             // Either is a reason to ask again.
-            let _ = timeout(A_WHILE, trouble.notified()).await;
+            is_well = timeout(A_WHILE, trouble.notified()).await.is_err();
+            if is_well {
+                told.is_well();
+            }
             sleep(least).await;
         } else {
+            is_well = false;
             sleep(pauses.next()).await;
         }
     }
@@ -94,7 +107,7 @@ impl Cluster {
         map.is_some_and(|map| map.has_all_slots() && map.members.iter().all(|it| it.is_ready()))
     }
 
-    async fn ask(&self, turn: usize) -> Result<Said, Arc<str>> {
+    async fn ask(&self, turn: usize) -> Result<Said, Trouble> {
         let map = self.known.borrow().map.clone();
         let members = map.as_ref().map(|map| &*map.members).unwrap_or_default();
         let witnesses: Vec<_> = members.iter().filter(|member| member.is_ready()).collect();
@@ -123,7 +136,7 @@ impl Cluster {
     }
 
     /// The first that answers of those that need not be connected.
-    async fn ask_strangers(&self, map: Option<&Map>, turn: usize) -> Result<Said, Arc<str>> {
+    async fn ask_strangers(&self, map: Option<&Map>, turn: usize) -> Result<Said, Trouble> {
         let replicas = map.into_iter().flat_map(|map| &map.topology.replicas);
         let known: Vec<_> = self.seeds.iter().chain(replicas).collect();
         let first = turn.wrapping_mul(TRIED) % known.len().max(1);
@@ -132,28 +145,30 @@ impl Cluster {
             .take(known.len().min(TRIED))
             .map(|address| self.ask_stranger(address))
             .collect();
-        let mut reasons = Vec::new();
-        while let Some(said) = asked.next().await {
+        let mut troubles = Vec::new();
+        while let Some((address, said)) = asked.next().await {
             match said {
                 Ok(said) => return Ok(said),
-                Err(reason) => reasons.push(reason),
+                Err(trouble) => troubles.push((address, trouble)),
             }
         }
-        reasons.sort_unstable();
-        reasons.dedup();
-        Err(reasons.join("; ").into())
+        Err(all(troubles))
     }
 
-    async fn ask_stranger(&self, address: &Address) -> Result<Said, Arc<str>> {
+    async fn ask_stranger<'a>(&self, address: &'a Address) -> (&'a Address, Result<Said, Trouble>) {
+        let asked = self.connect_and_ask(address).await;
+        (address, asked)
+    }
+
+    async fn connect_and_ask(&self, address: &Address) -> Result<Said, Trouble> {
         let target = self.target_at(address, self.target.marker.clone(), None);
-        let in_words = |reason: &str| Arc::from(format!("{address}: {reason}"));
         let there = There {
             address,
             mandate: None,
             met: &mut Met::default(),
+            told: &mut Told::default(),
         };
-        let opened = open(&target, there, &Arc::default()).await;
-        let opened = opened.map_err(|trouble| in_words(&trouble.reason))?;
+        let opened = open(&target, there, &Arc::default()).await?;
         let limit = Limit::within(target.patience());
         let asked = pin!(timeout(
             target.patience(),
@@ -161,9 +176,37 @@ impl Cluster {
         ));
         match select(asked, opened.driver).await {
             Either::Left((Ok(Ok(said)), _)) => Ok(said),
-            Either::Left((Ok(Err(reason)), _)) => Err(in_words(&reason)),
-            Either::Left((Err(_), _)) => Err(in_words("no answer")),
-            Either::Right(_) => Err(in_words("connection closed")),
+            Either::Left((Ok(Err(reason)), _)) => Err(reason.into()),
+            Either::Left((Err(_), _)) => Err(DownCause::Silent.because("no answer")),
+            Either::Right(_) => Err("connection closed".into()),
+        }
+    }
+}
+
+/// What is wrong with the whole, where all that were asked are in trouble: what all of them have, if it is the same.
+fn all(mut troubles: Vec<(&Address, Trouble)>) -> Trouble {
+    troubles.sort_unstable_by_key(|(address, _)| *address);
+    match &*troubles {
+        [] => "none of its servers is known".into(),
+        // It has the name of the whole.
+        [(_, one)] => one.clone(),
+        [(_, first), others @ ..] => {
+            let same = |cause| others.iter().all(|(_, other)| other.cause == cause);
+            let each = troubles
+                .iter()
+                .map(|(address, trouble)| format!("{address}: {trouble}"));
+            let reason = each.collect::<Vec<_>>().join("; ");
+            Trouble {
+                reason: reason.into(),
+                cause: Some(first.cause)
+                    .filter(|cause| same(*cause))
+                    .unwrap_or_default(),
+                unfit: first.unfit.clone().filter(|unfit| {
+                    others
+                        .iter()
+                        .all(|(_, other)| other.unfit.as_ref() == Some(unfit))
+                }),
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::topology::Share;
 use super::{Cluster, Map, Member};
 use crate::node::connections;
 use crate::node::examine::examine;
-use crate::node::facts::Server;
+use crate::node::facts::{Found, Server};
 use crate::node::sibling::{self, SLOTS};
 use crate::node::{Limit, NodeError, Standing};
 use crate::telemetry::NodeState;
@@ -135,7 +135,14 @@ impl Cluster {
 
     /// What is found out about each server that may have locks.
     pub(in crate::node) async fn examine(&self, limit: &Limit) -> Result<Vec<Server>, NodeError> {
-        let map = self.map(limit).await?;
+        let map = match self.known_map(limit).await {
+            Ok(map) => map,
+            Err(trouble) => {
+                let name = Arc::clone(&self.target.name);
+                let found = Found::Trouble(trouble);
+                return Ok(vec![Server { name, found }]);
+            }
+        };
         let members = map.concerned(self.target.prefix());
         let examined = members
             .iter()

@@ -7,7 +7,7 @@ use redis::RedisConnectionInfo;
 
 use super::*;
 use crate::node::redis::RedisNode;
-use crate::node::redis::tests::{Server, bulk, node};
+use crate::node::redis::tests::{Server, bulk, node, target};
 use crate::node::{Acquired, Ask, Extension, Ledger, Node, Released, Return, Token};
 
 const KEY: &str = "order:1";
@@ -255,4 +255,47 @@ async fn keys_that_are_on_their_way_are_asked_for_until_the_time_is_over() {
     };
     assert_eq!(&*reason, "TRYAGAIN Multiple keys");
     assert!(asked.elapsed() < Duration::from_secs(6));
+}
+
+/// So many servers with a slot each, at ports from this one on.
+fn many(first: u16, count: u16) -> Topology {
+    let text = |text: &str| redis::Value::BulkString(text.as_bytes().to_vec());
+    let range = |index: u16| {
+        let port = i64::from(first + index);
+        let server = vec![text("10.0.0.1"), redis::Value::Int(port)];
+        let slot = redis::Value::Int(index.into());
+        redis::Value::Array(vec![slot.clone(), slot, redis::Value::Array(server)])
+    };
+    let slots = redis::Value::Array((0..count).map(range).collect());
+    Topology::read(&slots, &Address::Tcp("10.0.0.1".to_owned(), 1)).expect("a topology")
+}
+
+/// One that was set up anew has no server that it had before.
+#[tokio::test]
+async fn a_cluster_of_many_servers_may_change_as_a_whole_and_of_too_many_it_is_said() {
+    let target = target(
+        0,
+        Place::Cluster(Vec::new()),
+        RedisConnectionInfo::default(),
+    );
+    // Nobody is connected.
+    let (cluster, _work) = Cluster::new(target, Vec::new(), 1);
+    for first in [1_000, 2_000, 3_000] {
+        cluster.learn(many(first, 800)).expect("not too many");
+        assert_eq!(cluster.members().len(), 800);
+    }
+    for port in 0..200 {
+        let address = Address::Tcp("10.0.0.2".to_owned(), 10_000 + port);
+        cluster.sent_on(&address, 0).expect("there is room");
+    }
+    let address = Address::Tcp("10.0.0.2".to_owned(), 20_000);
+    assert!(cluster.sent_on(&address, 0).is_none(), "there is none");
+    cluster.learn(many(4_000, 800)).expect("just so many");
+    let trouble = cluster.learn(many(5_000, 801)).expect_err("too many");
+    assert_eq!(
+        &*trouble.reason,
+        "its servers are too many: 801 have slots, and requests were sent on to 200 others, where 1000 are the most"
+    );
+    let map = cluster.known.borrow().map.clone().expect("the one before");
+    assert_eq!(map.topology, many(4_000, 800));
 }

@@ -179,7 +179,15 @@ pub(in crate::node) fn node(place: Place, login: RedisConnectionInfo) -> Arc<Red
 
 /// A node whose server must have so many replicas.
 fn node_with(replicas: usize, place: Place, login: RedisConnectionInfo) -> Arc<RedisNode> {
-    let target = Target {
+    let (node, work) = RedisNode::new(target(replicas, place, login), 1);
+    for work in work {
+        tokio::spawn(work);
+    }
+    Arc::new(node)
+}
+
+pub(in crate::node) fn target(replicas: usize, place: Place, login: RedisConnectionInfo) -> Target {
+    Target {
         name: "fake".into(),
         place,
         login,
@@ -189,13 +197,9 @@ fn node_with(replicas: usize, place: Place, login: RedisConnectionInfo) -> Arc<R
         max_ttl: None,
         marker: marker("shop:"),
         seat: Seat::new(&Arc::default(), &"fake".into()),
+        names: Arc::default(),
         member: None,
-    };
-    let (node, work) = RedisNode::new(target, 1);
-    for work in work {
-        tokio::spawn(work);
     }
-    Arc::new(node)
 }
 
 pub(in crate::node) fn bulk(text: &str) -> String {

@@ -1,7 +1,6 @@
 //! Asking one sentinel, over and over, on a connection that is kept.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -14,6 +13,7 @@ use super::weigh::Said;
 use super::{SOUGHT, Watcher};
 use crate::backoff::Backoff;
 use crate::node::target::Sentinels;
+use crate::node::trouble::{DownCause, Trouble};
 use crate::node::wire::{Address, Driver, Wire};
 use crate::node::words::{Clues, NOT_REDIS};
 
@@ -31,7 +31,7 @@ pub(super) async fn keep_asking(
     let mut backoff = Backoff::new(least, most);
     loop {
         let asked = Instant::now();
-        let trouble = match Wire::connect(host, watcher.target.tls.as_ref(), PATIENCE).await {
+        let trouble = match Wire::connect(host, &watcher.target, PATIENCE).await {
             Ok(wire) => {
                 let clues = Clues::of(&wire, watcher.target.tls.is_some());
                 let asking = Asking {
@@ -96,7 +96,7 @@ impl Asking<'_> {
         &self,
         connection: MultiplexedConnection,
         backoff: &mut Backoff,
-    ) -> Option<Arc<str>> {
+    ) -> Option<Trouble> {
         let Self { watcher, index, .. } = *self;
         if let Some(login) = login(&self.sentinels.login)
             && let Err(trouble) = self
@@ -121,9 +121,9 @@ impl Asking<'_> {
                         watcher.note(index, asked, Ok((said, others)));
                     }
                     Some(Answer::Changing) => {}
-                    None => return Some(NOT_REDIS.into()),
+                    None => return Some(DownCause::NotRedis.because(NOT_REDIS)),
                 },
-                Ok(Err(refused)) => watcher.note(index, asked, Err(refused)),
+                Ok(Err(refused)) => watcher.note(index, asked, Err(of_sentinel(refused))),
                 Err(trouble) => return Some(trouble),
             }
             watcher.pause(backoff).await;
@@ -135,20 +135,39 @@ impl Asking<'_> {
         &self,
         connection: &MultiplexedConnection,
         questions: &Pipeline,
-    ) -> Result<Result<Vec<Value>, Arc<str>>, Arc<str>> {
+    ) -> Result<Result<Vec<Value>, Trouble>, Trouble> {
         let mut connection = connection.clone();
         let answers = connection.send_packed_commands(questions, 0, questions.len());
         let answers = match timeout(PATIENCE, answers).await {
             Ok(Ok(answers)) => answers.into_iter().map(Value::extract_error).collect(),
             Ok(Err(error)) => return Err(self.explain(&error)),
-            Err(_) => return Err(format!("no answer in {PATIENCE:.0?}").into()),
+            Err(_) => {
+                return Err(DownCause::Silent.because(format!("no answer in {PATIENCE:.0?}")));
+            }
         };
         let answers: Result<_, RedisError> = answers;
         Ok(answers.map_err(|error| self.explain(&error)))
     }
 
-    fn explain(&self, error: &RedisError) -> Arc<str> {
-        self.clues.explain(error, &self.sentinels.login)
+    fn explain(&self, error: &RedisError) -> Trouble {
+        let trouble = self.clues.explain(error, &self.sentinels.login);
+        match trouble.cause {
+            DownCause::Login | DownCause::NotPermitted => {
+                DownCause::SentinelLogin.because(trouble.reason)
+            }
+            _ => trouble,
+        }
+    }
+}
+
+/// What is to be mended where this is the answer to our questions.
+fn of_sentinel(refused: Trouble) -> Trouble {
+    if refused.reason.starts_with("ERR No such master") {
+        DownCause::UnknownGroup.because(refused.reason)
+    } else if refused.reason.starts_with("ERR unknown command") {
+        DownCause::NotSentinel.because(refused.reason)
+    } else {
+        refused
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the answers of a group's sentinels amount to. Pure: it knows neither sockets nor Redis.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::node::trouble::{DownCause, Trouble};
 use crate::node::wire::Address;
 
 /// For how long an answer is believed.
@@ -26,7 +26,7 @@ pub(super) struct Sentinel {
     /// How many other sentinels it knew of then.
     pub(super) others: usize,
     /// Why there was none the last time.
-    pub(super) trouble: Option<Arc<str>>,
+    pub(super) trouble: Option<Trouble>,
 }
 
 impl Sentinel {
@@ -51,7 +51,7 @@ pub(in crate::node) enum Belief {
         sentinels: usize,
     },
     /// In words for an operator.
-    Trouble(Arc<str>),
+    Trouble(Trouble),
 }
 
 /// How many of `sentinels` make a majority.
@@ -65,7 +65,7 @@ pub(super) fn weigh(
     sentinels: &[Sentinel],
     known: Option<&Said>,
     now: Instant,
-    words: impl FnOnce() -> Arc<str>,
+    words: impl FnOnce() -> Trouble,
 ) -> Belief {
     let says = || sentinels.iter().filter_map(|sentinel| sentinel.says(now));
     let count = |said: &Said| says().filter(|other| *other == said).count();
@@ -96,7 +96,10 @@ pub(super) fn weigh(
         (None, [said]) => said,
         (None, several) => match several.iter().find(|said| Some(**said) == known) {
             Some(known) => known,
-            None => return Belief::Trouble("its sentinels name different primaries".into()),
+            None => {
+                let differ = "its sentinels name different primaries";
+                return Belief::Trouble(DownCause::Sentinels.because(differ));
+            }
         },
     };
     let answers = sentinels

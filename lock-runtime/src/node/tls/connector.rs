@@ -16,6 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::Tls;
 use super::files::{Material, system_roots};
 use super::words;
+use crate::node::trouble::{DownCause, Trouble};
 
 /// A connection over which TLS is spoken. Boxed, as it is large.
 pub(in crate::node) type Stream = Box<TlsStream<TcpStream>>;
@@ -85,7 +86,7 @@ impl Connector {
         stream: TcpStream,
         host: &str,
         patience: Duration,
-    ) -> Result<Stream, Arc<str>> {
+    ) -> Result<Stream, Trouble> {
         let Ok(name) = ServerName::try_from(host.to_owned()) else {
             return Err("its host is no name that a certificate could have".into());
         };
@@ -95,10 +96,9 @@ impl Connector {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(error)) => Err(words::broken(&error)),
             // Redis waits for the end of a line, and has no idea that it is being greeted.
-            Err(_) => Err(format!(
+            Err(_) => Err(DownCause::PortIsPlain.because(format!(
                 "no answer to the TLS handshake in {patience:.0?}: it hangs, or the port is one without TLS"
-            )
-            .into()),
+            ))),
         }
     }
 

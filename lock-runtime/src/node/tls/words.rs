@@ -1,28 +1,29 @@
 //! What went wrong between the server and us, for an operator who knows certificates.
 
 use std::io;
-use std::sync::Arc;
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error};
 
+use crate::node::trouble::{DownCause, Trouble};
+
 /// Why there is no connection.
-pub(super) fn broken(error: &io::Error) -> Arc<str> {
+pub(super) fn broken(error: &io::Error) -> Trouble {
     match refusal(error) {
-        Some(words) => words,
+        Some(trouble) => trouble,
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
-            "connection closed during the TLS handshake".into()
+            DownCause::PortIsPlain.because("connection closed during the TLS handshake")
         }
         None => format!("no TLS handshake: {error}").into(),
     }
 }
 
 /// What TLS has against a connection, if it is that.
-pub(in crate::node) fn refusal(error: &io::Error) -> Option<Arc<str>> {
+pub(in crate::node) fn refusal(error: &io::Error) -> Option<Trouble> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match error {
-        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidCertificate(error) => DownCause::Certificate.because(of_certificate(error)),
         Error::AlertReceived(alert) => of_alert(*alert),
-        Error::InvalidMessage(_) => "the port is one without TLS".into(),
+        Error::InvalidMessage(_) => DownCause::PortIsPlain.because("the port is one without TLS"),
         Error::PeerIncompatible(_) => {
             "the server has no version of TLS, or no cipher, in common with us".into()
         }
@@ -30,7 +31,7 @@ pub(in crate::node) fn refusal(error: &io::Error) -> Option<Arc<str>> {
     })
 }
 
-fn of_certificate(error: &CertificateError) -> Arc<str> {
+fn of_certificate(error: &CertificateError) -> String {
     /// A certificate may have hundreds.
     const NAMES: usize = 3;
     let wrong = match error {
@@ -65,15 +66,14 @@ fn of_certificate(error: &CertificateError) -> Arc<str> {
             return format!(
                 "the certificate of the server is not for {}, but {names}",
                 expected.to_str()
-            )
-            .into();
+            );
         }
         CertificateError::Other(other) if other.to_string().contains(AN_AUTHORITY) => {
             "is that of an authority (CA:TRUE), and servers need one of their own"
         }
-        other => return format!("the certificate of the server cannot be used: {other}").into(),
+        other => return format!("the certificate of the server cannot be used: {other}"),
     };
-    format!("the certificate of the server {wrong}").into()
+    format!("the certificate of the server {wrong}")
 }
 
 /// A name as verification shows it, `DnsName("host")`, as it is written in a URL. It is the server's, and may be anything.
@@ -96,28 +96,29 @@ fn host(presented: &str) -> String {
 /// What verification calls that, in a type of its own.
 const AN_AUTHORITY: &str = "CaUsedAsEndEntity";
 
-fn of_alert(alert: AlertDescription) -> Arc<str> {
+fn of_alert(alert: AlertDescription) -> Trouble {
+    let own = |words: &str| DownCause::ClientCertificate.because(words);
     match alert {
         AlertDescription::CertificateRequired => {
-            "the server demands a client certificate, and none is given".into()
+            own("the server demands a client certificate, and none is given")
         }
         AlertDescription::UnknownCA => {
-            "the server does not trust the authority of the client certificate".into()
+            own("the server does not trust the authority of the client certificate")
         }
         AlertDescription::CertificateExpired => {
-            "the client certificate has expired, by the server's clock".into()
+            own("the client certificate has expired, by the server's clock")
         }
         AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::CertificateUnknown
-        | AlertDescription::AccessDenied => {
-            format!("the server refuses the client certificate: {alert:?}").into()
-        }
+        | AlertDescription::AccessDenied => own(&format!(
+            "the server refuses the client certificate: {alert:?}"
+        )),
         // All that TLS 1.2 has to say for it.
-        AlertDescription::HandshakeFailure => {
-            "the server refuses the TLS handshake: it demands a client certificate, or has no cipher in common with us".into()
-        }
+        AlertDescription::HandshakeFailure => own(
+            "the server refuses the TLS handshake: it demands a client certificate, or has no cipher in common with us",
+        ),
         AlertDescription::ProtocolVersion => {
             "the server has no version of TLS in common with us".into()
         }
