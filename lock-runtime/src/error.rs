@@ -368,7 +368,7 @@ pub enum ConfigError {
 pub struct AlreadyInstalled;
 
 /// When a lock that is busy ends, as part of a sentence.
-struct Ends(Duration, bool);
+pub(crate) struct Ends(pub(crate) Duration, pub(crate) bool);
 
 impl fmt::Display for Ends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -397,7 +397,7 @@ impl fmt::Display for Shortened<'_> {
 }
 
 /// Votes as the tail of a sentence.
-struct Listed<'a>(&'a [NodeVote]);
+pub(crate) struct Listed<'a>(pub(crate) &'a [NodeVote]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -414,6 +414,7 @@ impl fmt::Display for Listed<'_> {
 #[cfg(feature = "axum")]
 impl axum_core::response::IntoResponse for LockError {
     fn into_response(self) -> axum_core::response::Response {
+        use crate::telemetry::Keyless;
         use http::{StatusCode, header};
 
         // The response says nothing of it, and nobody else may.
@@ -421,7 +422,7 @@ impl axum_core::response::IntoResponse for LockError {
             Self::Busy { .. } | Self::ShuttingDown { .. } => {
                 tracing::debug!(error = %self, "answered for a lock");
             }
-            _ => tracing::error!(error = %self, "answered for a lock"),
+            _ => tracing::error!(error = %Keyless(&self), "answered for a lock"),
         }
         match self.retry_after() {
             Some(retry_after) => {

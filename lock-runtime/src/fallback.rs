@@ -4,6 +4,7 @@
 //! type cannot report what was asked for, the trait's message says what to write instead.
 
 use crate::error::LockError;
+use crate::telemetry::Keyless;
 
 /// A return type that can carry any [`LockError`]: `on_busy = error`.
 #[diagnostic::on_unimplemented(
@@ -102,9 +103,9 @@ impl<T, E: LockFailure> FromOutage for Result<T, E> {
 impl FromOutage for () {
     fn from_outage(name: &'static str, error: LockError) -> Self {
         if matches!(error, LockError::ShuttingDown { .. }) {
-            tracing::info!(name, %error, "guarded function did not run");
+            tracing::info!(name, error = %Keyless(&error), "guarded function did not run");
         } else {
-            tracing::error!(name, %error, "guarded function did not run");
+            tracing::error!(name, error = %Keyless(&error), "guarded function did not run");
         }
     }
 }

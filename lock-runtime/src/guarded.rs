@@ -1,6 +1,7 @@
 //! Runs a body under a lease: the one door, for the attribute and for [`LockRequest::run`].
 
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::request::{LockRequest, OnLost};
 use crate::running::{self, Running};
+use crate::telemetry::{CallSpan, Keyless};
 
 /// Panics unless the running code is inside a guarded body whose lease is good: for a function that must never run
 /// unguarded, to say so.
@@ -56,6 +58,7 @@ pub fn assert_held() {
 pub struct Guard {
     request: LockRequest,
     lease: Option<Bound>,
+    span: CallSpan,
 }
 
 /// The keys of a guarded function.
@@ -81,6 +84,7 @@ impl Guard {
         Self {
             request: LockRequest::new(None, keys.0).name(name),
             lease: None,
+            span: CallSpan::default(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Guard {
         Self {
             request: set(self.request),
             lease: self.lease,
+            span: self.span,
         }
     }
 
@@ -145,8 +150,9 @@ impl Guard {
         }
     }
 
-    fn acquire(&self) -> Boxed<Result<Lease, LockError>> {
-        Box::pin(self.request.clone().acquire())
+    fn acquire(&mut self) -> Acquiring {
+        self.span = self.request.span();
+        Box::pin(self.request.clone().acquire_counting())
     }
 
     /// Releases the lock, if there was one.
@@ -154,7 +160,12 @@ impl Guard {
     pub fn finish(self) -> Boxed<()> {
         Box::pin(async move {
             if let Some(Bound(lease)) = &self.lease {
-                lease.end().await;
+                let mut end = pin!(lease.end());
+                poll_fn(|context| {
+                    let _inside = self.span.enter();
+                    end.as_mut().poll(context)
+                })
+                .await;
             }
         })
     }
@@ -163,19 +174,21 @@ impl Guard {
     /// deadline does not run one more statement. What this gives marks the body as running.
     fn enter(
         &mut self,
-        acquiring: &mut Option<Boxed<Result<Lease, LockError>>>,
+        acquiring: &mut Option<Acquiring>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Running, LockError>> {
         if let Some(asked) = acquiring {
-            let lease = ready!(asked.as_mut().poll(cx));
+            let (lease, attempts) = ready!(asked.as_mut().poll(cx));
             *acquiring = None;
-            self.lease = Some(Bound::new(lease?)?);
+            let lease = lease.and_then(Bound::new);
+            self.span.waited(&lease, attempts);
+            self.lease = Some(lease?);
         }
         let Some(Bound(lease)) = &self.lease else {
             unreachable!("a future is not polled after its end");
         };
         match (self.request.lost_policy(), lease.hold().remaining()) {
-            (OnLost::Cancel, Err(end)) => Poll::Ready(Err(stopped(lease, end))),
+            (OnLost::Cancel, Err(end)) => Poll::Ready(Err(self.stopped(lease, end))),
             _ => Poll::Ready(Ok(Running::enter(lease))),
         }
     }
@@ -192,20 +205,25 @@ impl Guard {
         lease.hold().watch(cx);
         match lease.hold().remaining() {
             Ok(_) => Poll::Pending,
-            Err(end) => Poll::Ready(stopped(lease, end)),
+            Err(end) => Poll::Ready(self.stopped(lease, end)),
         }
     }
-}
 
-fn stopped(lease: &Lease, end: End) -> LockError {
-    let error = lease.lost_error(end);
-    tracing::error!(name = lease.hold().name, %error, "guarded body was stopped");
-    error
+    fn stopped(&self, lease: &Lease, end: End) -> LockError {
+        let error = lease.lost_error(end);
+        let name = lease.hold().named.name();
+        tracing::error!(name, error = %Keyless(&error), "guarded body was stopped");
+        self.span.lost();
+        error
+    }
 }
 
 /// Boxed, so that it is compiled once, in this crate: an `async fn` would be compiled again in every crate with a guarded
 /// function, and what it needs would be part of every guarded function's future.
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+
+/// With how often the nodes were asked.
+type Acquiring = Boxed<(Result<Lease, LockError>, u32)>;
 
 /// A guarded body at work. Only this is compiled anew for each body, so there is little of it.
 #[doc(hidden)]
@@ -213,7 +231,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Run<'a, F> {
     guard: &'a mut Guard,
-    acquiring: Option<Boxed<Result<Lease, LockError>>>,
+    acquiring: Option<Acquiring>,
     body: Pin<&'a mut F>,
 }
 
@@ -222,6 +240,8 @@ impl<F: Future> Future for Run<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        let span = this.guard.span.clone();
+        let _inside = span.enter();
         let running = match this.guard.enter(&mut this.acquiring, cx) {
             Poll::Ready(Ok(running)) => running,
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -230,7 +250,10 @@ impl<F: Future> Future for Run<'_, F> {
         let polled = this.body.as_mut().poll(cx);
         drop(running);
         match polled {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Ready(output) => {
+                span.done();
+                Poll::Ready(Ok(output))
+            }
             Poll::Pending => this.guard.watch(cx).map(Err),
         }
     }
@@ -291,9 +314,10 @@ impl LockRequest {
         let mut guard = Guard {
             request: self,
             lease: None,
+            span: CallSpan::default(),
         };
         let outcome = {
-            let body = std::pin::pin!(async { body(running_lease()).await });
+            let body = pin!(async { body(running_lease()).await });
             guard.run(body).await
         };
         guard.finish().await;

@@ -8,6 +8,7 @@ use crate::error::{LockError, ReleaseError};
 use crate::hold::{End, Held, Hold, Loss};
 use crate::key::LockKey;
 use crate::redlock::claim::Confirmation;
+use crate::telemetry::Keyless;
 
 /// A held lock, or several that were acquired together.
 ///
@@ -115,7 +116,11 @@ impl Lease {
             return;
         }
         if let Err(error) = self.release_claims().await {
-            tracing::warn!(name = self.hold().name, %error, "lock release was not confirmed");
+            tracing::warn!(
+                name = self.hold().named.name(),
+                error = %Keyless(&error),
+                "lock release was not confirmed"
+            );
         }
     }
 

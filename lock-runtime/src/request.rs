@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::error::LockError;
 use crate::global;
-use crate::hold::{Held, Terms};
+use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::lease::Lease;
 use crate::redlock::validity;
 use crate::running;
-use crate::telemetry::{self, Outcome};
-use crate::wait::{self, Core, Order, Patience};
+use crate::telemetry::{self, CallSpan, Keyless, Named, Outcome};
+use crate::wait::{self, Core, Order, Patience, Taken};
 
 /// A lock that is being asked for. Made by [`LockManager::lock`](crate::LockManager::lock) and
 /// [`LockManager::lock_all`](crate::LockManager::lock_all).
@@ -143,24 +143,48 @@ impl LockRequest {
     ///
     /// [`LockError`] says why the lock is not ours.
     pub async fn acquire(self) -> Result<Lease, LockError> {
-        let call = telemetry::Call::begin(self.name);
-        let taken = self.take().await;
-        call.ended(Outcome::of(&taken));
-        let lease = Lease::new(taken?);
-        match lease.hold().remaining() {
-            Ok(_) => Ok(lease),
-            // It came in time, and this task was not run until it was over.
-            Err(end) => Err(lease.unused_error(end)),
-        }
+        self.acquire_counting().await.0
     }
 
-    async fn take(self) -> Result<Held, LockError> {
+    /// The same, and how often the nodes were asked for it.
+    pub(crate) async fn acquire_counting(self) -> (Result<Lease, LockError>, u32) {
         let core = match &self.core {
             Some(core) => Arc::clone(core),
-            None => Arc::clone(&global::installed()?.core),
+            None => match global::installed() {
+                Ok(manager) => manager.core,
+                Err(error) => {
+                    telemetry::refused(self.name);
+                    return (Err(error), 0);
+                }
+            },
         };
-        core.described.once();
-        let order = self.checked(core.max_ttl)?;
+        let name = self.name;
+        let named = core.meters.of(name);
+        let call = named.call();
+        let Taken { held, attempts } = match self.order(&core, named) {
+            Ok(order) => wait::acquire(&core, order).await,
+            Err(error) => error.into(),
+        };
+        call.ended(Outcome::of(&held));
+        let lease = held.map(Lease::new).and_then(|lease| {
+            match lease.hold().remaining() {
+                Ok(_) => Ok(lease),
+                // It came in time, and this task was not run until it was over.
+                Err(end) => Err(lease.unused_error(end)),
+            }
+        });
+        tell(name, &lease, attempts);
+        (lease, attempts)
+    }
+
+    /// For a guarded call.
+    pub(crate) fn span(&self) -> CallSpan {
+        CallSpan::open(self.name, &self.keys)
+    }
+
+    /// What is asked for, if this task can have it.
+    fn order(self, core: &Arc<Core>, named: Named) -> Result<Order, LockError> {
+        let order = self.checked(core.max_ttl, named)?;
         for key in &order.terms.keys {
             if let Some(reason) = core.redlock.reserved(key) {
                 return Err(LockError::InvalidKey {
@@ -171,15 +195,15 @@ impl LockRequest {
             if let Some(lease) = running::find(|lease| lease.hold().is_of(&core.redlock, key)) {
                 return Err(LockError::AlreadyHeld {
                     key: key.clone(),
-                    by: lease.hold().name,
+                    by: lease.hold().named.name(),
                 });
             }
         }
-        wait::acquire(&core, order).await
+        Ok(order)
     }
 
     /// What is asked for, if it can be.
-    fn checked(mut self, max_ttl: Duration) -> Result<Order, LockError> {
+    fn checked(mut self, max_ttl: Duration, named: Named) -> Result<Order, LockError> {
         self.keys.sort_unstable();
         self.keys.dedup();
         let Some(first) = self.keys.first() else {
@@ -234,7 +258,7 @@ impl LockRequest {
         }
         Ok(Order {
             terms: Terms {
-                name: self.name,
+                named,
                 keys: self.keys,
                 ttl,
                 hold_at_least: self.hold_at_least,
@@ -247,6 +271,17 @@ impl LockRequest {
     }
 }
 
+/// That somebody else has it is no trouble, and what else stands in the way the caller is told. But an outage is not his doing.
+fn tell(name: &'static str, lease: &Result<Lease, LockError>, attempts: u32) {
+    match lease {
+        Ok(lease) => tracing::debug!(name, key = lease.key(), attempts, "lock acquired"),
+        Err(error) => tracing::debug!(name, %error, attempts, "lock not acquired"),
+    }
+    if let Err(error @ LockError::NoQuorum { .. }) = lease {
+        tracing::warn!(name, error = %Keyless(error), attempts, "lock nodes gave no quorum");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,8 +289,15 @@ mod tests {
 
     const MAX_TTL: Duration = Duration::from_secs(60);
 
+    fn named() -> Named {
+        LockManager::in_memory().core.meters.of("a test")
+    }
+
     fn ask(ttl: Duration) -> Result<Order, LockError> {
-        LockManager::in_memory().lock("k").ttl(ttl).checked(MAX_TTL)
+        LockManager::in_memory()
+            .lock("k")
+            .ttl(ttl)
+            .checked(MAX_TTL, named())
     }
 
     #[test]
@@ -284,7 +326,7 @@ mod tests {
         let order = LockManager::in_memory()
             .lock_all(["b", "a", "b"])
             .ttl(Duration::from_secs(1))
-            .checked(MAX_TTL)
+            .checked(MAX_TTL, named())
             .expect("an order");
         assert_eq!(order.terms.keys, ["a".into(), "b".into()]);
     }
@@ -299,7 +341,7 @@ mod tests {
             locks.lock_all([""; 0]).ttl(second),
         ];
         for request in refused {
-            let refused = request.checked(MAX_TTL);
+            let refused = request.checked(MAX_TTL, named());
             assert!(
                 matches!(refused, Err(LockError::InvalidKey { .. })),
                 "{refused:?}"
@@ -315,7 +357,7 @@ mod tests {
                 .max_hold(second * 2),
         ];
         for request in refused {
-            let refused = request.checked(MAX_TTL);
+            let refused = request.checked(MAX_TTL, named());
             assert!(
                 matches!(refused, Err(LockError::InvalidTtl { .. })),
                 "{refused:?}"

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use crate::error::NodeVote;
+use crate::error::{Listed, NodeVote};
 use crate::key::LockKey;
 use crate::queue::{Baton, Holder, Turn, Wants, succession};
 use crate::redlock::Redlock;
 use crate::redlock::claim::Claim;
 use crate::redlock::renew::{Renewal, Renewed};
-use crate::telemetry;
+use crate::telemetry::{self, Named};
 use keeper::{Keeper, Ticket};
 
 pub(crate) use keeper::Keepers;
@@ -26,8 +26,9 @@ pub(crate) use keeper::Keepers;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) redlock: Arc<Redlock>,
-    /// What is written of it where its keys are not to stand.
-    pub(crate) name: &'static str,
+    pub(crate) named: Named,
+    /// How often the nodes were asked for it.
+    pub(crate) attempts: u32,
     pub(crate) keys: Vec<LockKey>,
     pub(crate) ttl: Duration,
     pub(crate) extend: bool,
@@ -71,7 +72,7 @@ struct Part {
 /// How locks are to be held.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
-    pub(crate) name: &'static str,
+    pub(crate) named: Named,
     /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
     pub(crate) keys: Vec<LockKey>,
     pub(crate) ttl: Duration,
@@ -126,7 +127,7 @@ pub(crate) enum Loss {
 
 impl Loss {
     /// For an operator.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::HeldTooLong => "max_hold",
@@ -142,6 +143,7 @@ impl Hold {
     pub(crate) fn new(
         redlock: &Arc<Redlock>,
         terms: Terms,
+        attempts: u32,
         batons: impl IntoIterator<Item = (Turn, Baton)>,
     ) -> Arc<Self> {
         let acquired = redlock.executor.now();
@@ -158,7 +160,8 @@ impl Hold {
         let keep = Some(terms.hold_at_least).filter(|keep| !keep.is_zero());
         let hold = Arc::new(Self {
             redlock: Arc::clone(redlock),
-            name: terms.name,
+            named: terms.named,
+            attempts,
             keys: terms.keys,
             ttl: terms.ttl,
             extend: terms.extend,
@@ -218,9 +221,15 @@ impl Hold {
 
     fn tell_end(&self, end: End) {
         if let End::Lost(loss) = end {
-            telemetry::lost(self.name, loss.word());
+            self.tell_loss(loss);
         }
-        telemetry::held(self.name, self.held_for(), self.ttl);
+        self.named.held(self.held_for(), self.ttl);
+    }
+
+    fn tell_loss(&self, loss: Loss) {
+        let (name, reason) = (self.named.name(), loss.word());
+        self.named.lost(reason);
+        tracing::warn!(name, reason, "lease lost");
     }
 
     /// Since its acquisition.
@@ -295,7 +304,7 @@ impl Hold {
         if !state.bound {
             self.conclude(state, end);
         } else if is_first {
-            telemetry::lost(self.name, Loss::ShutDown.word());
+            self.tell_loss(Loss::ShutDown);
         }
         end
     }
@@ -361,9 +370,9 @@ impl Hold {
             let mut parts = std::mem::take(&mut state.parts);
             if state.end.is_none() {
                 self.conclude(&mut state, End::Released);
-                let by = state.accepted.then_some(self.name);
+                let by = state.accepted.then_some(&self.named);
                 for part in &mut parts {
-                    part.baton.claim.released_by = by;
+                    part.baton.claim.released_by = by.cloned();
                 }
             }
             (parts, state.keeper.take(), is_good)
@@ -454,16 +463,14 @@ impl Hold {
         let mut state = self.state();
         let is_held = self.held_of(&mut state).is_ok();
         if is_held || state.end != Some(End::Released) {
-            telemetry::renewed(
-                self.name,
-                match &renewed {
-                    Renewed::Until(_) if is_held => telemetry::Renewal::Renewed,
-                    Renewed::Inconclusive(_) if is_held => telemetry::Renewal::Inconclusive,
-                    _ => telemetry::Renewal::Lost,
-                },
-            );
+            self.named.renewed(match &renewed {
+                Renewed::Until(_) if is_held => telemetry::Renewal::Renewed,
+                Renewed::Inconclusive(_) if is_held => telemetry::Renewal::Inconclusive,
+                _ => telemetry::Renewal::Lost,
+            });
         }
-        match renewed {
+        let was_in_doubt = !state.doubts.is_empty();
+        let is_conclusive = match renewed {
             Renewed::Until(deadline) => {
                 if is_held && let Some(part) = state.parts.get_mut(index) {
                     let known = &mut part.baton.deadline;
@@ -480,7 +487,17 @@ impl Hold {
                 }
                 false
             }
+        };
+        let is_in_doubt = !state.doubts.is_empty();
+        let votes = (is_in_doubt && !was_in_doubt).then(|| state.doubts.clone());
+        drop(state);
+        let name = self.named.name();
+        if let Some(votes) = votes.filter(|_| is_held) {
+            tracing::warn!(name, votes = %Listed(&votes), "lease not renewed yet");
+        } else if was_in_doubt && !is_in_doubt {
+            tracing::info!(name, "lease renewed again");
         }
+        is_conclusive
     }
 
     /// What the nodes said to the last renewal, if that did not renew it.

@@ -372,13 +372,13 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// For an operator. `None`: nothing went wrong.
-    pub(crate) fn word(self) -> Option<&'static str> {
+    /// For an operator.
+    pub(crate) const fn word(self) -> &'static str {
         match self {
-            Self::Refused => Some("refused"),
-            Self::Silent => Some("timeout"),
-            Self::Unreachable => Some("connection"),
-            Self::NotAsked => None,
+            Self::Refused => "refused",
+            Self::Silent => "timeout",
+            Self::Unreachable => "connection",
+            Self::NotAsked => "none",
         }
     }
 }

@@ -20,8 +20,8 @@ use super::seizure::{holder, inspect, seize};
 use super::sibling;
 use super::words::UNEXPECTED;
 use super::{
-    Acquired, Ask, Extension, Holder, Kept, Limit, Listener, Node, NodeError, Raise, Released,
-    Reply, Return, Seizure, Standing,
+    Acquired, Ask, Extension, Failure, Holder, Kept, Limit, Listener, Node, NodeError, Raise,
+    Released, Reply, Return, Seizure, Standing,
 };
 use crate::telemetry::{NodeMeter, watch};
 
@@ -68,13 +68,9 @@ impl RedisNode {
     fn told<T>(&self, limit: &Limit, answer: Result<T, NodeError>) -> Result<T, NodeError> {
         match &answer {
             Ok(_) => self.meter.answered(limit.from()),
-            Err(NodeError::Failed(failure, _)) => {
-                if let Some(kind) = failure.word() {
-                    self.meter.failed(kind);
-                }
-            }
-            // That is no failure: it is known of it.
-            Err(NodeError::Abstains(_)) => {}
+            // It has not failed.
+            Err(NodeError::Failed(Failure::NotAsked, _) | NodeError::Abstains(_)) => {}
+            Err(NodeError::Failed(failure, _)) => self.meter.failed(failure.word()),
         }
         answer
     }

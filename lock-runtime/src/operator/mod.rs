@@ -38,11 +38,8 @@ pub(crate) async fn force_release(
     let work = async move {
         let seized = its.seize(&wanted, max_ttl).await;
         let reached = seized.iter().filter(|seized| seized.is_ok()).count();
-        tracing::warn!(
-            key = wanted.as_str(),
-            nodes = reached,
-            "lock taken by force"
-        );
+        tracing::debug!(key = wanted.as_str(), "the lock that is taken by force");
+        tracing::warn!(nodes = reached, "lock taken by force");
         seized
     };
     let answers = answers(redlock, work).await;

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::error::{NodeVote, Vote};
 use crate::key::LockKey;
 use crate::node::{Fence, Ledger, NodeError, Released, Return, Token};
-use crate::telemetry;
+use crate::telemetry::Named;
 
 /// How many claims may be waiting for nodes that cannot be reached. Beyond, the TTL is left to end them.
 pub(super) const MOST_REDELIVERIES: usize = 4096;
@@ -52,8 +52,8 @@ pub(crate) struct Claim {
     pub(super) was_granted: bool,
     /// For how long it had been waited for.
     pub(crate) waited: Duration,
-    /// The name of whoever had it, once it is given back before it was lost.
-    pub(crate) released_by: Option<&'static str>,
+    /// Whose it was, once it is given back before it was lost.
+    pub(crate) released_by: Option<Named>,
     /// What is to be done when the nodes have been told.
     afterwards: Option<Afterwards>,
     given_back: bool,
@@ -214,7 +214,7 @@ impl Claim {
             aloud: self.was_granted.then_some(self.waited),
             confirmation: Confirmation::new(self.redlock.nodes.len()),
             afterwards: self.afterwards.take(),
-            unconfirmed_by: self.released_by,
+            unconfirmed_by: self.released_by.take(),
             report,
             handed,
         };
@@ -316,7 +316,7 @@ struct Release {
     confirmation: Confirmation,
     afterwards: Option<Afterwards>,
     /// Who will want to know that no majority has confirmed it, until one has.
-    unconfirmed_by: Option<&'static str>,
+    unconfirmed_by: Option<Named>,
     report: Option<oneshot::Sender<Confirmation>>,
     /// Told when all nodes have been handed it.
     handed: Option<oneshot::Sender<()>>,
@@ -324,8 +324,8 @@ struct Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        if let Some(name) = self.unconfirmed_by {
-            telemetry::release_failed(name);
+        if let Some(named) = &self.unconfirmed_by {
+            named.release_failed();
         }
         self.redlock.census.releases.leave();
     }
@@ -367,10 +367,10 @@ impl Release {
 
     /// Whoever waits is told once. That nobody waits any more is as good.
     fn report(&mut self) {
-        if let Some(name) = self.unconfirmed_by.take()
+        if let Some(named) = self.unconfirmed_by.take()
             && !self.confirmation.by_majority()
         {
-            telemetry::release_failed(name);
+            named.release_failed();
         }
         if self.knows_who_waits() {
             self.end_turn();

@@ -1,4 +1,4 @@
-//! In the place of a recorder where the feature is not compiled in: nothing, in no space and no time.
+//! In the place of a recorder where the feature is not compiled in: nothing but the names, in no time.
 #![expect(
     clippy::unused_self,
     reason = "called as what stands in its place with the feature"
@@ -13,41 +13,60 @@ use tokio::time::Instant;
 use super::{Attempted, NodeState, Outcome, Renewal};
 
 #[derive(Debug)]
-pub(crate) struct Call;
+pub(crate) struct Meters(());
 
-impl Call {
-    pub(crate) fn begin(_: &'static str) -> Self {
-        Self
+impl Meters {
+    pub(crate) fn new() -> Self {
+        Self(())
     }
 
-    pub(crate) fn ended(self, _: Outcome) {}
+    pub(crate) fn of(&self, name: &'static str) -> Named {
+        Named { name }
+    }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Described(());
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    name: &'static str,
+}
 
-impl Described {
-    pub(crate) fn once(&self) {}
+impl Named {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        Call(())
+    }
+
+    pub(crate) fn handed_over(&self) {}
+    pub(crate) fn held(&self, _: Duration, _: Duration) {}
+    pub(crate) fn lost(&self, _: &'static str) {}
+    pub(crate) fn renewed(&self, _: Renewal) {}
+    pub(crate) fn release_failed(&self) {}
 }
 
 #[derive(Debug)]
-pub(crate) struct NodeMeter;
+pub(crate) struct Call(());
+
+impl Call {
+    pub(crate) fn ended(self, _: Outcome) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct NodeMeter(());
 
 impl NodeMeter {
     pub(crate) fn new(_: &Arc<str>) -> Self {
-        Self
+        Self(())
     }
 
     pub(crate) fn answered(&self, _: Instant) {}
     pub(crate) fn failed(&self, _: &'static str) {}
 }
 
-pub(crate) fn handed_over(_: &'static str) {}
-pub(crate) fn held(_: &'static str, _: Duration, _: Duration) {}
-pub(crate) fn lost(_: &'static str, _: &'static str) {}
-pub(crate) fn renewed(_: &'static str, _: Renewal) {}
-pub(crate) fn release_failed(_: &'static str) {}
 pub(crate) fn attempted(_: Attempted) {}
+pub(crate) fn refused(_: &'static str) {}
 
 pub(crate) fn watch(_: &Arc<str>, _: impl Fn() -> Option<NodeState>) -> Option<Ready<()>> {
     None

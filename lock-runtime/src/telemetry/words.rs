@@ -1,4 +1,4 @@
-//! What can be said: each of these is a closed set, as every word of it becomes a time series for each name.
+//! What can be said. Each of these is a closed set, as every word of it becomes a series of its own for each name or node.
 
 use crate::error::LockError;
 
@@ -10,6 +10,8 @@ pub(crate) enum Outcome {
     NoQuorum,
     /// It was not tried, or is not tried any more: what was asked for cannot be had, or the manager shuts down.
     Refused,
+    /// Its caller went away.
+    Cancelled,
 }
 
 impl Outcome {
@@ -19,6 +21,16 @@ impl Outcome {
             Err(LockError::Busy { .. }) => Self::Busy,
             Err(LockError::NoQuorum { .. }) => Self::NoQuorum,
             Err(_) => Self::Refused,
+        }
+    }
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Acquired => "acquired",
+            Self::Busy => "busy",
+            Self::NoQuorum => "no_quorum",
+            Self::Refused => "refused",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -31,6 +43,11 @@ pub(crate) enum Attempted {
     /// Enough of them answered, and nobody got a majority until the attempt was given up.
     Split,
     Failed,
+}
+
+impl Attempted {
+    #[cfg(feature = "metrics")]
+    pub(crate) const ALL: [Self; 4] = [Self::Granted, Self::Busy, Self::Split, Self::Failed];
 }
 
 /// What came of one renewal of one lock.

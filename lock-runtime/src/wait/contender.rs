@@ -30,8 +30,10 @@ pub(super) struct Contender {
     core: Arc<Core>,
     terms: Terms,
     until: Until,
-    answer: oneshot::Sender<Result<Held, Verdict>>,
+    answer: oneshot::Sender<(Result<Held, Verdict>, u32)>,
     news: News,
+    /// How often it has asked the nodes.
+    attempts: u32,
     /// Since when this process has contended for them.
     since: Instant,
 }
@@ -48,7 +50,7 @@ impl Contender {
         core: &Arc<Core>,
         terms: Terms,
         until: Until,
-        answer: oneshot::Sender<Result<Held, Verdict>>,
+        answer: oneshot::Sender<(Result<Held, Verdict>, u32)>,
     ) -> Self {
         Self {
             core: Arc::clone(core),
@@ -56,6 +58,7 @@ impl Contender {
             until,
             answer,
             news: News::none(),
+            attempts: 0,
             since: Instant::now(),
         }
     }
@@ -70,14 +73,13 @@ impl Contender {
                     claim.waited = waited;
                     Baton::fresh(claim)
                 });
-                let held = self
-                    .core
-                    .hold(self.terms, taken.turns.into_iter().zip(batons));
-                let _ = self.answer.send(Ok(held));
+                let parts = taken.turns.into_iter().zip(batons);
+                let held = self.core.hold(self.terms, self.attempts, parts);
+                let _ = self.answer.send((Ok(held), self.attempts));
                 taken.stragglers.finish().await;
             }
             Err(verdict) => {
-                let _ = self.answer.send(Err(verdict));
+                let _ = self.answer.send((Err(verdict), self.attempts));
             }
         }
     }
@@ -185,6 +187,7 @@ impl Contender {
             };
             permit
         };
+        self.attempts = self.attempts.saturating_add(1);
         let tokens = match turns {
             _ if !self.terms.fenced => 0,
             [turn] => succession::tokens(self.terms.ttl, turn.next_wants()),

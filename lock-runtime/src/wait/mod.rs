@@ -18,7 +18,7 @@ use crate::hold::{Held, Hold, Keepers, Terms};
 use crate::key::LockKey;
 use crate::queue::{Baton, Called, Handed, Joined, Queue, Turn, Until, Verdict, Wants};
 use crate::redlock::Redlock;
-use crate::telemetry::{self, Described};
+use crate::telemetry::Meters;
 use contender::Contender;
 
 /// What is wanted, and was found to be possible.
@@ -41,7 +41,7 @@ pub(crate) struct Core {
     pub(crate) queue: Arc<Queue>,
     pub(crate) keepers: Keepers,
     pub(crate) max_ttl: Duration,
-    pub(crate) described: Described,
+    pub(crate) meters: Meters,
 }
 
 impl Core {
@@ -52,7 +52,7 @@ impl Core {
             queue: Arc::new(Queue::new(grace)),
             keepers: Keepers::default(),
             max_ttl,
-            described: Described::default(),
+            meters: Meters::new(),
         }
     }
 
@@ -63,9 +63,14 @@ impl Core {
     }
 
     /// Has the locks held from now on.
-    fn hold(&self, terms: Terms, batons: impl IntoIterator<Item = (Turn, Baton)>) -> Held {
+    fn hold(
+        &self,
+        terms: Terms,
+        attempts: u32,
+        batons: impl IntoIterator<Item = (Turn, Baton)>,
+    ) -> Held {
         self.redlock.counters.acquired.add();
-        let hold = Hold::new(&self.redlock, terms, batons);
+        let hold = Hold::new(&self.redlock, terms, attempts, batons);
         self.keepers.keep(&hold);
         Held(hold)
     }
@@ -80,8 +85,25 @@ impl Core {
     }
 }
 
+/// What came of wanting locks.
+pub(crate) struct Taken {
+    pub(crate) held: Result<Held, LockError>,
+    /// How often the nodes were asked for them.
+    pub(crate) attempts: u32,
+}
+
+/// It was not tried.
+impl From<LockError> for Taken {
+    fn from(error: LockError) -> Self {
+        Self {
+            held: Err(error),
+            attempts: 0,
+        }
+    }
+}
+
 /// Takes all the locks, or none.
-pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, LockError> {
+pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Taken {
     let started = core.redlock.executor.now();
     let key = order.terms.keys.first().cloned();
     let key = key.unwrap_or_else(|| "".into());
@@ -100,23 +122,50 @@ pub(crate) async fn acquire(core: &Arc<Core>, order: Order) -> Result<Held, Lock
             match core.stand_in_line(key, wants, until).await {
                 Called::Turn(turn) => contend(core, order.terms, until, vec![turn]).await,
                 Called::HandedOver(handed) => take_over(core, order.terms, until, handed).await,
-                Called::Refused(verdict) => Err(Some(verdict)),
+                Called::Refused(verdict) => Err(Vain::told(verdict)),
             }
         }
         // The turns are not all to be had at once.
         _ => contend(core, order.terms, until, Vec::new()).await,
     };
-    taken.map_err(|verdict| {
+    let held = taken.map_err(|vain| {
         let now = core.redlock.executor.now();
-        let verdict = verdict.unwrap_or_else(|| Verdict::nothing_works(&key));
+        let verdict = vain.verdict.unwrap_or_else(|| Verdict::nothing_works(&key));
         let error = verdict.into_error(&key, ttl, now.saturating_duration_since(started));
         match error {
             LockError::Busy { .. } => core.redlock.counters.busy.add(),
             LockError::NoQuorum { .. } => core.redlock.counters.no_quorum.add(),
             _ => {}
         }
-        error
-    })
+        (error, vain.attempts)
+    });
+    match held {
+        Ok(held) => Taken {
+            attempts: held.0.attempts,
+            held: Ok(held),
+        },
+        Err((error, attempts)) => Taken {
+            held: Err(error),
+            attempts,
+        },
+    }
+}
+
+/// No locks.
+struct Vain {
+    /// `None`: it cannot be tried here.
+    verdict: Option<Verdict>,
+    attempts: u32,
+}
+
+impl Vain {
+    /// Without having asked the nodes.
+    fn told(verdict: impl Into<Option<Verdict>>) -> Self {
+        Self {
+            verdict: verdict.into(),
+            attempts: 0,
+        }
+    }
 }
 
 /// Holds what was handed over; or contends for it, if that was too late.
@@ -125,34 +174,38 @@ async fn take_over(
     terms: Terms,
     until: Until,
     handed: Handed,
-) -> Result<Held, Option<Verdict>> {
+) -> Result<Held, Vain> {
     if core.redlock.census.refuses() {
-        return Err(Some(Verdict::ShuttingDown));
+        return Err(Vain::told(Verdict::ShuttingDown));
     }
     let Some((turn, mut baton)) = handed.into_inner() else {
-        return Err(None);
+        return Err(Vain::told(None));
     };
     if baton.take_over(terms.wants()) {
         core.redlock.counters.handed_over.add();
-        telemetry::handed_over(terms.name);
-        return Ok(core.hold(terms, [(turn, baton)]));
+        terms.named.handed_over();
+        return Ok(core.hold(terms, 0, [(turn, baton)]));
     }
     drop(baton);
     contend(core, terms, until, vec![turn]).await
 }
 
-/// Contends for the locks on the executor. No verdict: it cannot be done there.
+/// Contends for the locks on the executor.
 async fn contend(
     core: &Arc<Core>,
     terms: Terms,
     until: Until,
     turns: Vec<Turn>,
-) -> Result<Held, Option<Verdict>> {
+) -> Result<Held, Vain> {
     let (answer, result) = oneshot::channel();
     let contender = Contender::new(core, terms, until, answer);
     core.redlock.executor.spawn(contender.run(turns));
     match result.await {
-        Ok(taken) => taken.map_err(Some),
-        Err(_) => Err(None),
+        Ok((Ok(held), _)) => Ok(held),
+        Ok((Err(verdict), attempts)) => Err(Vain {
+            verdict: Some(verdict),
+            attempts,
+        }),
+        Err(_) => Err(Vain::told(None)),
     }
 }
