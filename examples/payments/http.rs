@@ -24,6 +24,7 @@ pub(crate) fn routes(service: Service) -> Router {
         .route("/v1/checkout", post(checkout))
         .route("/v1/products/{id}", get(product))
         .route("/ready", get(ready))
+        .route("/live", get(live))
         .with_state(service)
 }
 
@@ -89,6 +90,11 @@ async fn ready(State(service): State<Service>) -> (StatusCode, &'static str) {
             "too few lock nodes answer\n",
         )
     }
+}
+
+/// Whoever is restarted while the lock nodes or the database are down is no better afterwards.
+async fn live() -> &'static str {
+    "live\n"
 }
 
 impl IntoResponse for Refusal {

@@ -39,6 +39,7 @@ POST /v1/checkout {\"product_id\": 9921, \"user_id\": 7}
 GET /v1/products/9921
                   {\"stock\": 49, \"sold\": 1}
 GET /ready        200 when a majority of the lock nodes answers, else 503
+GET /live         200 as long as the process answers
 
 Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is given. LOCK_NODES lists the Redis servers to
 lock on; without it the locks are embedded, and only good for a single process.

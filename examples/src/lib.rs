@@ -9,16 +9,25 @@ use tokio::signal;
 
 /// A manager of the nodes in `LOCK_NODES`; where that is not set, of embedded nodes, whose locks are for this process only.
 ///
+/// `LOCK_PREFIX` is put before every key, as for a user of the nodes who may use no others; all replicas need the same.
+/// `LOCK_HOLDER` is the name under which an operator finds this process where it holds a lock.
+///
 /// # Errors
 ///
 /// [`ConfigError`], when `LOCK_NODES` is set and cannot be used. It is never ignored: replicas that silently lock nothing
 /// but themselves are worse than one that does not start.
 pub fn locks() -> Result<LockManager, ConfigError> {
-    if has_lock_nodes() {
-        LockManager::from_env()
-    } else {
-        Ok(LockManager::in_memory())
+    if !has_lock_nodes() {
+        return Ok(LockManager::in_memory());
     }
+    let set = |name| std::env::var(name).unwrap_or_default();
+    let mut locks = LockManager::builder()
+        .nodes(&set("LOCK_NODES"))
+        .prefix(set("LOCK_PREFIX"));
+    if let Ok(holder) = std::env::var("LOCK_HOLDER") {
+        locks = locks.holder_label(holder);
+    }
+    locks.build()
 }
 
 /// Whether `LOCK_NODES` is set.
