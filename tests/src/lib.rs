@@ -11,6 +11,7 @@
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
 //! - [`recorder`]: who was inside when, in one process and across several
 //! - [`logs`]: what the library logs
+//! - [`payments`]: the example `payments` as a process that is killed and comes back
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
@@ -30,6 +31,7 @@ pub mod fleet;
 pub mod inspect;
 mod leash;
 pub mod logs;
+pub mod payments;
 mod port;
 pub mod postgres;
 pub mod processes;
@@ -47,6 +49,7 @@ pub use certificates::{Authority, Certificate};
 pub use cluster::Cluster;
 pub use fake_sentinel::FakeSentinel;
 pub use fleet::{Fleet, cycle, ready};
+pub use payments::Payments;
 pub use postgres::Postgres;
 pub use proxy::{Mode, Proxy};
 pub use recorder::Recorder;

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::time::Duration;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -86,6 +87,24 @@ impl Peer {
         assert_eq!(line, expected, "from {}", self.name);
     }
 
+    /// [`Self::finish`] for a program that is silent for longer: it has this long to end.
+    pub async fn finish_within(&mut self, deadline: Duration) -> (ExitStatus, Vec<String>) {
+        let what = format!("{} ends", self.name);
+        // The end of its output comes first: a process that is gone may have lines on their way.
+        let mut lines = Vec::new();
+        eventually(deadline, &what, || {
+            loop {
+                match self.output.try_recv() {
+                    Ok(line) => lines.push(line),
+                    Err(error) => return error == TryRecvError::Disconnected,
+                }
+            }
+        })
+        .await;
+        let status = eventually(DEADLINE, &what, || self.child.exited()).await;
+        (status, lines)
+    }
+
     /// Waits for its end and returns how it ended, and the lines that nobody has read yet.
     pub async fn finish(&mut self) -> (ExitStatus, Vec<String>) {
         let mut lines = Vec::new();
@@ -132,9 +151,11 @@ impl Peer {
 /// A command that runs one of the workspace's examples, which a build of the tests builds as well.
 pub fn example(name: &str) -> Command {
     let mut path = std::env::current_exe().expect("the path of the test binary");
-    // target/debug/deps/test-… → target/debug/examples/name
+    // target/debug/deps/test-…, or of a program of this package target/debug/program → target/debug/examples/name
     path.pop();
-    path.pop();
+    if path.ends_with("deps") {
+        path.pop();
+    }
     path.extend(["examples", name]);
     assert!(
         path.exists(),
@@ -189,5 +210,26 @@ pub fn node() -> Command {
          to the directory.",
         packages.display()
     );
+    command
+}
+
+/// A command that runs a script, the next argument, with k6: `$LOCK_K6`, else what `scripts/test` installs under `target`, else `k6` on the `PATH`.
+pub fn k6() -> Command {
+    let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/k6");
+    let k6 = std::env::var_os("LOCK_K6").map(PathBuf::from);
+    let candidates = k6.map_or_else(|| vec![made.into(), "k6".into()], |k6| vec![k6]);
+    let answers = |k6: &&PathBuf| {
+        let version = Command::new(k6).arg("version").output();
+        version.is_ok_and(|version| version.status.success())
+    };
+    let Some(k6) = candidates.iter().find(answers) else {
+        panic!(
+            "the load is made by k6, and none of {candidates:?} is one. Run `scripts/test`, which installs it, or \
+             `pip install -r tests/interop/requirements.txt`, or set LOCK_K6 to the program."
+        )
+    };
+    let mut command = Command::new(k6);
+    // It reports to nobody, and its server for remote control would meet that of another.
+    command.args(["run", "--no-usage-report", "--address", ""]);
     command
 }
