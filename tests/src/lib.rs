@@ -5,6 +5,7 @@
 //! - [`inspect`]: what a server holds and what it was asked
 //! - [`certificates`]: certificates for servers that speak TLS, and for their clients
 //! - [`cancel`]: dropping a future at each of its awaits
+//! - [`cron`]: replicas of the example `cron`, and what became of their ticks
 //! - [`cluster`]: a Redis Cluster, whose slots move and whose primaries fail
 //! - [`fake_sentinel`]: a Sentinel that says what a test has it say
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
@@ -26,6 +27,7 @@ pub mod acl;
 pub mod cancel;
 pub mod certificates;
 pub mod cluster;
+pub mod cron;
 pub mod fake_sentinel;
 pub mod fleet;
 pub mod inspect;

@@ -1,6 +1,7 @@
 //! The harness does what the other tests rely on: its faults happen, and its assertions fail when they should.
 
 mod client;
+mod cron;
 mod fleet;
 mod peers;
 mod postgres;
