@@ -4,6 +4,7 @@
 mod all_three;
 mod crashes;
 mod killed;
+mod late;
 mod paused;
 mod told_to_stop;
 
