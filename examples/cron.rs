@@ -150,7 +150,7 @@ async fn main() -> ExitCode {
         Ok(tally) if tally.undecided == 0 => ExitCode::SUCCESS,
         Ok(tally) => {
             tracing::error!(
-                "{} times a tick was not decided, or its job was stopped",
+                "ticks that were not decided, or whose job did not come to its end: {}",
                 tally.undecided
             );
             ExitCode::FAILURE
