@@ -3,6 +3,7 @@
 //!
 //! A process of a service is a manager here, with the list of nodes that it was started with.
 
+mod book;
 mod by_hand;
 mod fences;
 mod loss;
