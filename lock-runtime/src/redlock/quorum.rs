@@ -217,6 +217,53 @@ mod tests {
         assert!(decided > 1_000, "{decided}");
     }
 
+    /// Of a list of nodes, one bit for each: the smallest sets that are a majority of it.
+    fn majorities(list: u32) -> impl Iterator<Item = u32> {
+        let size = |set: u32| usize::try_from(set.count_ones()).unwrap();
+        let needed = quorum(size(list));
+        (1..=list).filter(move |&set| set & !list == 0 && size(set) == needed)
+    }
+
+    /// Whether two clients with these lists can never hold the same lock.
+    fn always_meet(one: u32, other: u32) -> bool {
+        majorities(one).all(|mine| majorities(other).all(|theirs| mine & theirs != 0))
+    }
+
+    /// What `deploy/runbook.md` says of other lists of nodes, which clients are given one after the other.
+    #[test]
+    fn majorities_of_lists_that_differ_by_one_node_more_or_less_always_meet() {
+        let first = |nodes: u32| (1 << nodes) - 1;
+        for nodes in 1..=7_u32 {
+            let list = first(nodes);
+            assert!(always_meet(list, list), "{nodes}");
+            assert!(always_meet(list, first(nodes + 1)), "{nodes} → +1");
+            let is_even = nodes.is_multiple_of(2);
+            assert_eq!(always_meet(list, first(nodes + 2)), is_even, "{nodes} → +2");
+            let last_replaced = first(nodes - 1) | 1 << nodes;
+            assert_eq!(always_meet(list, last_replaced), is_even, "{nodes}: one");
+            // Whichever it is, one that takes no part any more is in nobody's majority.
+            let gone = 1 << (nodes - 1);
+            let meet = majorities(list)
+                .filter(|mine| mine & gone == 0)
+                .all(|mine| {
+                    let mut others = majorities(last_replaced);
+                    others.all(|theirs| mine & theirs != 0)
+                });
+            assert!(meet, "{nodes}: one that has gone");
+        }
+        let ways_in = |one: u32, other: u32| {
+            let alone = |mine: &u32| majorities(other).any(|theirs| mine & theirs == 0);
+            (
+                majorities(one).filter(alone).count(),
+                majorities(one).count(),
+            )
+        };
+        assert_eq!(ways_in(0b111, 0b11111), (3, 3));
+        assert_eq!(ways_in(0b11111, 0b111), (3, 10));
+        assert_eq!(ways_in(0b0111, 0b1011), (2, 3));
+        assert_eq!(ways_in(0b01_1111, 0b10_1111), (6, 10));
+    }
+
     #[test]
     fn a_vote_taken_back_counts_no_more() {
         let mut votes = tally("++A");
