@@ -271,6 +271,34 @@ async fn a_holder_does_not_take_it_again_where_it_is_missing() {
     fleet.assert_no_keys("*").await;
 }
 
+/// A node that missed the last renewals has the lock for less time than the holder believes in it. It must not be free there before.
+#[tokio::test]
+async fn a_holder_does_not_take_it_again_where_it_would_have_ended_sooner() {
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let direct = fleet.manager();
+    let request = direct.lock("k").ttl(TTL).extend(false);
+    let lease = request.acquire().await.expect("free");
+    eventually(DEADLINE, "all have it", || fleet.nodes_with("k") == 3).await;
+
+    let fleet = fleet.behind_proxies();
+    fleet.proxies()[0].set(Mode::Refuse);
+    let operator = fleet.manager();
+    ready(&operator).await;
+    let stale = &fleet.servers()[1];
+    // Not sooner than the operator asks for it.
+    stale.command::<()>(&["PEXPIRE", "k", "1000"]);
+    let forced = force(&operator, "k").await;
+    assert!(forced.is_complete(), "{forced}");
+    assert!(forced.nodes()[1].free_in() > Some(TTL / 2), "{forced}");
+    let left = stale.pttl("k");
+    assert!(left > 2000, "{left}");
+    lease.extend().await.expect_err("two of three refuse it");
+    assert!(lease.is_lost());
+    lease.release().await.expect("it ends the marks");
+    fleet.assert_no_keys("*").await;
+}
+
 /// Whenever the call is dropped: the lock is the holder's, or he loses it, and in the end nothing is there.
 #[tokio::test]
 async fn a_call_may_be_dropped_at_any_await() {

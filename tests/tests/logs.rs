@@ -3,7 +3,7 @@
 use axum_core::response::IntoResponse;
 use lock_runtime::LockManager;
 use lock_tests::logs::{keep, kept};
-use lock_tests::{DEADLINE, Disk, Fleet, eventually, ready};
+use lock_tests::{DEADLINE, Disk, Fleet, Proxy, RedisServer, eventually, eventually_async, ready};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(3);
@@ -70,4 +70,55 @@ async fn a_response_says_little_and_the_log_says_what_it_was() {
     let refused = refused.expect_err("too long").into_response();
     assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
     says(&["ERROR", "longer than max_ttl"]).expect("it is logged");
+}
+
+/// A name that leads to one server and to another, and each is of no use.
+#[tokio::test]
+async fn trouble_that_comes_and_goes_is_told_once_and_its_end_too() {
+    keep();
+    let good = RedisServer::start();
+    let replica = RedisServer::options().replica_of(&good).start();
+    // It does not know the user.
+    let locked = RedisServer::options().everything_permitted().start();
+    let proxy = Proxy::start(&good);
+    let locks = LockManager::builder().node(proxy.url());
+    let locks = locks.build().expect("a node");
+    ready(&locks).await;
+    let cannot = "lock node cannot be used";
+    for _ in 0..10 {
+        for (server, reason) in [(&replica, "it is a replica"), (&locked, "WRONGPASS")] {
+            proxy.lead_to(server.address());
+            proxy.reset();
+            eventually_async(DEADLINE, reason, || async {
+                // It may have been on its way to the server before.
+                let said = match locks.lock("k").ttl(TTL).acquire().await {
+                    Ok(_) => "granted".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                if said.contains(reason) {
+                    Ok(())
+                } else {
+                    Err(said)
+                }
+            })
+            .await;
+        }
+    }
+    let log = kept();
+    for reason in ["it is a replica", "WRONGPASS"] {
+        let lines = log.lines();
+        let told = |line: &&str| {
+            [cannot, &proxy.name(), reason]
+                .iter()
+                .all(|word| line.contains(word))
+        };
+        assert_eq!(lines.filter(told).count(), 1, "{log}");
+    }
+    proxy.lead_to(good.address());
+    proxy.reset();
+    ready(&locks).await;
+    eventually(DEADLINE, "it is back", || {
+        says(&["INFO", &proxy.name(), "lock node is back"])
+    })
+    .await;
 }

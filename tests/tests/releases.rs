@@ -1,7 +1,8 @@
 //! A release is its owner's, and says what came of it.
 
 use lock_runtime::{LockManager, LockRequest};
-use lock_tests::{DEADLINE, Fleet, Mode, eventually};
+use lock_tests::{DEADLINE, Fleet, Mode, RedisServer, eventually};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Longer than any test takes: what is gone was not ended by its TTL.
@@ -70,4 +71,36 @@ async fn a_release_tells_who_has_lost_the_lock_and_who_cannot_know() {
         proxy.set(Mode::Pass);
     }
     fleet.assert_no_keys("*").await;
+}
+
+/// A release whose script was forgotten is sent again, behind whatever was sent since. Whoever came in between finds the old owner
+/// there, which keeps him out, and never lets two in.
+#[tokio::test]
+async fn a_release_that_has_to_be_sent_again_is_overtaken_by_nobody_who_gets_in() {
+    let fleet = Fleet::start(3);
+    fleet.found().await;
+    let (ours, theirs) = (fleet.ready_manager().await, fleet.ready_manager().await);
+    let inside = AtomicBool::new(false);
+    let body = async |locks: &LockManager, fenced: bool| {
+        let request = ask(locks).wait(DEADLINE).fenced(fenced);
+        let lease = request.acquire().await.expect("in its turn");
+        assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+        tokio::task::yield_now().await;
+        assert!(!lease.is_lost());
+        inside.store(false, Ordering::SeqCst);
+        lease.release().await.expect("it is ours");
+    };
+    for round in 0..50 {
+        let fenced = round % 2 == 0;
+        let request = ask(&ours).wait(DEADLINE).fenced(fenced);
+        let lease = request.acquire().await.expect("free");
+        for server in fleet.servers() {
+            server.command::<()>(&["SCRIPT", "FLUSH"]);
+        }
+        drop(lease);
+        tokio::join!(body(&ours, fenced), body(&theirs, fenced));
+    }
+    let unknown = |server: &RedisServer| server.errors().contains("NOSCRIPT");
+    assert!(fleet.servers().iter().all(unknown), "that was met");
+    fleet.assert_no_keys("k*").await;
 }

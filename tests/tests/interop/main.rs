@@ -84,6 +84,32 @@ async fn left_to_run_out(library: Library) {
     fleet.assert_no_keys("*").await;
 }
 
+/// Their release finds that the lock is theirs no more, and does not know the mark that is in its place: that ends with their time.
+#[tokio::test]
+async fn a_lock_of_redis_py_may_be_taken_by_force_and_ours_next_to_it() {
+    let (fleet, locks, mut theirs) = meet(Library::RedisPy).await;
+    let asked = Instant::now();
+    assert!(theirs.acquire(SHORT).await);
+    let forced = locks.force_release(KEY).await.expect("a key");
+    assert!(forced.is_complete() && !forced.was_free(), "{forced}");
+    assert!(forced.free_in() <= Some(SHORT), "{forced}");
+    assert!(!theirs.release().await, "it is theirs no more");
+    let lease = locks.lock(KEY).ttl(TTL).wait(DEADLINE).acquire().await;
+    let lease = lease.expect("their time is over");
+    assert!(asked.elapsed() >= SHORT, "{:?}", asked.elapsed());
+
+    let forced = fleet.manager().force_release(KEY).await.expect("a key");
+    assert!(forced.is_complete() && !forced.was_free(), "{forced}");
+    assert!(!theirs.acquire(TTL).await, "we do not know of it yet");
+    lease.extend().await.expect_err("it is ours no more");
+    assert!(lease.is_lost());
+    lease.release().await.expect("it ends the mark");
+    assert!(theirs.acquire(TTL).await, "and is free at once");
+    assert!(theirs.release().await, "nobody has touched it");
+    theirs.end().await;
+    fleet.assert_no_keys("*").await;
+}
+
 macro_rules! neighbours {
     ($($name:ident: $library:ident, $least:literal rounds each;)*) => {
         $(mod $name {

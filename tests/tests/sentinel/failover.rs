@@ -311,3 +311,50 @@ async fn a_server_that_is_a_replica_now_is_given_up() {
     })
     .await;
 }
+
+/// What is left in the place of the lock is replicated as a lock is, so its holder does not get it back.
+#[tokio::test]
+async fn the_primary_is_killed_after_a_lock_was_taken_by_force() {
+    let watched = Watched::options().start().await;
+    let group = watched.group();
+    let [old, replica] = group.servers() else {
+        panic!("a primary and a replica")
+    };
+    let (holder, other) = (manager(watched.url(group)), manager(watched.url(group)));
+    let lease = holder.lock("k").ttl(TTL).acquire().await.expect("free");
+    ready(&other).await;
+    let forced = other.force_release("k").await.expect("a key");
+    assert!(forced.is_complete() && !forced.was_free(), "{forced}");
+    let mark = old.get("k");
+    eventually(DEADLINE, "the mark is replicated", || {
+        replica.get("k") == mark
+    })
+    .await;
+    old.kill();
+    let new = watched.moved_from(group, old).await;
+    assert_eq!(new.get("k"), mark);
+    eventually_async(
+        FAILOVER,
+        "it is busy, although nobody renews it",
+        || async {
+            let busy = other.lock("k").ttl(TTL).acquire().await;
+            let error = busy.expect_err("its holder does not know yet");
+            if error.is_busy() { Ok(()) } else { Err(error) }
+        },
+    )
+    .await;
+    eventually_async(
+        FAILOVER,
+        "its holder is told by the new primary",
+        || async {
+            let renewed = lease.extend().await;
+            assert!(renewed.is_err(), "it was taken from him");
+            lease.is_lost()
+        },
+    )
+    .await;
+    lease.release().await.expect("it ends the mark");
+    let next = other.lock("k").ttl(TTL).wait(DEADLINE).acquire().await;
+    let next = next.expect("his release has ended the mark");
+    next.release().await.expect("released");
+}
