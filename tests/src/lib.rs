@@ -13,6 +13,7 @@
 //! - [`recorder`]: who was inside when, in one process and across several
 //! - [`logs`]: what the library logs
 //! - [`payments`]: the example `payments` as a process that is killed and comes back
+//! - [`port`]: a port that stays ours while nobody listens on it
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
@@ -34,7 +35,7 @@ pub mod inspect;
 mod leash;
 pub mod logs;
 pub mod payments;
-mod port;
+pub mod port;
 pub mod postgres;
 pub mod processes;
 pub mod proxy;

@@ -10,13 +10,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// and does not listen, our server (which sets the same option) may bind the port next to it, and while no server does,
 /// a connection is refused.
 #[derive(Debug)]
-pub(crate) struct ReservedPort {
+pub struct ReservedPort {
     number: u16,
     _socket: Socket,
 }
 
 impl ReservedPort {
-    pub(crate) fn new() -> Self {
+    /// One that nobody else has.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self::bind(0).expect("the kernel has a free loopback port")
     }
 
@@ -51,7 +53,8 @@ impl ReservedPort {
         })
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Its number.
+    pub fn number(&self) -> u16 {
         self.number
     }
 

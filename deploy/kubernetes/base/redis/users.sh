@@ -11,7 +11,7 @@ files=/run/lock-redis
 # Redis needs no more than the hash. What a URL would have to escape is refused here, as the same word is in LOCK_NODES: better
 # a node that does not start than one where nobody can log in.
 hash_of() {
-    if [ "$(wc -c <"$1")" -lt 16 ] || [ "$(tr -d 'A-Za-z0-9._~-' <"$1" | wc -c)" -ne 0 ]; then
+    if ! [ -r "$1" ] || [ "$(wc -c <"$1")" -lt 16 ] || [ "$(tr -d 'A-Za-z0-9._~-' <"$1" | wc -c)" -ne 0 ]; then
         echo "$1: a password needs 16 characters or more, of A-Z a-z 0-9 . _ ~ - alone, and no line break" >&2
         exit 1
     fi
@@ -28,10 +28,11 @@ fi
 # Nobody outside of the pod logs in as the probes do, so nobody has to know with what.
 head -c 32 /dev/urandom | sha256sum | cut -d ' ' -f 1 | tr -d '\n' >"$files/probe-password"
 printf '{"redis://probe@localhost:6379": "%s"}\n' "$(cat "$files/probe-password")" >"$files/exporter-passwords.json"
+probe="#$(hash_of "$files/probe-password")"
 
 # The rule for `shop` is the README's, for keys that begin with `shop:`.
 cat >"$files/users.acl" <<ACL
 user default off
 user shop on $passwords resetchannels ~shop:* ~{shop:* &shop:* &{shop:* +set +get +del +pttl +pexpire +eval +evalsha +script|load +publish +subscribe +unsubscribe +ping +info +select +wait +cluster|slots +cluster|info +asking +pubsub|numsub
-user probe on #$(hash_of "$files/probe-password") resetchannels -@all +ping +info
+user probe on $probe resetchannels -@all +ping +info
 ACL
