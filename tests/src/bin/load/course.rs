@@ -163,3 +163,172 @@ fn wrong(order: &Order, faults: &[Fault]) -> Option<&'static str> {
         Answer::Wrong(_) => Some("a status that is neither 200, 409, 429 nor 503"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::plan;
+    use std::path::PathBuf;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// All customers are there from 5 s to 45 s. By the plan node 1 is killed at 9 s, service 2 is from 12.6 s to 15 s, and the
+    /// last fault is over at 33 s.
+    fn setting() -> Setting {
+        Setting {
+            vus: 1,
+            hold: 40 * SECOND,
+            products: 1,
+            chaos: true,
+            without_locks: false,
+            to: PathBuf::new(),
+        }
+    }
+
+    /// An order that was given and answered by the second service within a tenth of a second.
+    fn order(millis: u64, answer: Answer) -> Order {
+        Order {
+            at: Duration::from_millis(millis).saturating_sub(SECOND / 10),
+            took: SECOND / 10,
+            user: 1,
+            product: 1,
+            answer,
+            service: 1,
+            refused: 0,
+        }
+    }
+
+    /// Ten sold a second all the time, except where it is said otherwise.
+    fn steady(otherwise: impl Fn(u64) -> Option<Answer>) -> Vec<Order> {
+        let answers = (1..500).map(|tenth| tenth * 100);
+        answers
+            .map(|millis| order(millis, otherwise(millis).unwrap_or(Answer::Sold(1))))
+            .collect()
+    }
+
+    fn found(orders: &[Order], faults: &[Fault]) -> Vec<String> {
+        violations(&setting(), orders, faults)
+    }
+
+    fn planned() -> Vec<Fault> {
+        plan(setting().ramp(), setting().hold)
+    }
+
+    #[track_caller]
+    fn assert_one(orders: &[Order], faults: &[Fault], words: &str) {
+        let found = found(orders, faults);
+        assert!(
+            matches!(&found[..], [one] if one.contains(words)),
+            "{words}: {found:?}"
+        );
+    }
+
+    /// What is answered once, in the middle of what is well.
+    fn once(millis: u64, answer: Answer) -> Vec<Order> {
+        steady(|at| (at == millis).then_some(answer))
+    }
+
+    #[test]
+    fn without_faults_each_order_is_sold_or_busy() {
+        assert_eq!(found(&once(20_000, Answer::Busy), &[]), [""; 0]);
+        for (answer, words) in [
+            (Answer::Outage, "503, and nothing had been done"),
+            (Answer::Missing, "nobody had killed"),
+            (Answer::Refused, "no service listened"),
+            (Answer::SoldOut, "there is enough"),
+            (Answer::Wrong(500), "a status"),
+        ] {
+            assert_one(&once(20_000, answer), &[], words);
+        }
+        let mut orders = once(20_000, Answer::SoldOut);
+        for order in &mut orders {
+            order.product = SCARCE;
+        }
+        assert_eq!(found(&orders, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn an_outage_is_answered_once_there_was_a_fault() {
+        assert_eq!(found(&once(20_000, Answer::Outage), &planned()), [""; 0]);
+        assert_one(&once(7000, Answer::Outage), &planned(), "503, and nothing");
+    }
+
+    #[test]
+    fn an_answer_is_missing_only_of_the_service_that_was_killed_and_when_it_was() {
+        assert_eq!(found(&once(12_700, Answer::Missing), &planned()), [""; 0]);
+        for millis in [9000, 20_000] {
+            assert_one(&once(millis, Answer::Missing), &planned(), "no answer");
+        }
+        let mut orders = once(12_700, Answer::Missing);
+        for order in &mut orders {
+            order.service = 0;
+        }
+        assert_one(&orders, &planned(), "no answer");
+    }
+
+    #[test]
+    fn connections_are_refused_only_while_a_service_is_down() {
+        let refused = |millis: u64| {
+            let mut orders = once(millis, Answer::Sold(1));
+            for order in &mut orders {
+                order.refused = usize::from(order.end() == Duration::from_millis(millis));
+            }
+            orders
+        };
+        assert_eq!(found(&refused(14_000), &planned()), [""; 0]);
+        for millis in [8000, 20_000] {
+            assert_one(&refused(millis), &planned(), "refused a connection");
+        }
+        assert_one(&refused(14_000), &[], "refused a connection");
+    }
+
+    #[test]
+    fn it_is_back_when_nobody_fails_any_more_and_enough_is_sold() {
+        let back = |otherwise: fn(u64) -> Option<Answer>| {
+            let recovery = recovery(&setting(), &steady(otherwise), &planned());
+            recovery.expect("there were faults").back
+        };
+        assert_eq!(back(|_| None), Some(Duration::ZERO));
+        // Once more after two seconds.
+        let outage = back(|at| (at == 35_000).then_some(Answer::Outage));
+        assert!(
+            outage.is_some_and(|back| back.as_millis() == 2001),
+            "{outage:?}"
+        );
+        // Busy for three seconds: 429 is allowed, and not all is well.
+        let busy = back(|at| (33_000..36_000).contains(&at).then_some(Answer::Busy));
+        assert!(
+            busy.is_some_and(|back| (2 * SECOND..=3 * SECOND).contains(&back)),
+            "{busy:?}"
+        );
+        assert_eq!(back(|at| (at > 33_000).then_some(Answer::Busy)), None);
+        assert_eq!(back(|at| (at == 44_900).then_some(Answer::Missing)), None);
+    }
+
+    #[test]
+    fn not_being_back_in_time_is_found() {
+        let never = steady(|at| (at > 33_000).then_some(Answer::Busy));
+        assert_one(&never, &planned(), "not back to normal before the end");
+        let late = steady(|at| (at == 43_500).then_some(Answer::Outage));
+        assert_one(&late, &planned(), "only 10.5 s after");
+    }
+
+    #[test]
+    fn a_quantile_is_the_longest_of_so_many() {
+        let orders: Vec<_> = (1..=100)
+            .map(|hundredth| Order {
+                at: Duration::ZERO,
+                took: SECOND * hundredth,
+                ..order(0, Answer::Busy)
+            })
+            .collect();
+        let stretch = Stretch::of(&orders, Duration::ZERO, Duration::MAX);
+        let quantile = |permille| stretch.quantile(permille).map(|took| took.as_secs());
+        assert_eq!(
+            [500, 950, 990, 1000].map(quantile),
+            [50, 95, 99, 100].map(Some)
+        );
+        assert_eq!(Stretch::default().quantile(500), None);
+        assert_eq!(Stretch::of(&orders, 10 * SECOND, 20 * SECOND).all(), 10);
+    }
+}

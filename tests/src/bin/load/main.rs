@@ -78,11 +78,7 @@ fn setting(arguments: &[String]) -> Option<Setting> {
         (true, false) => "chaos",
         (false, false) => "plain",
     };
-    let directory = || {
-        [env!("CARGO_MANIFEST_DIR"), "..", "target", "load", kind]
-            .iter()
-            .collect()
-    };
+    let directory = || PathBuf::from("target/load").join(kind);
     Some(Setting {
         vus,
         hold: Duration::from_secs(seconds.unwrap_or(if chaos { 90 } else { 60 })),
@@ -102,7 +98,7 @@ async fn load(setting: &Setting) -> ExitCode {
     violations.extend(course::violations(setting, &run.orders, &run.faults));
     violations.extend(run.keys_left.iter().map(|key| format!("key left: {key}")));
     if !run.status.success() {
-        violations.push(format!("k6: {}", run.status));
+        violations.push(format!("k6 ended with {}: see k6.txt", run.status));
     }
     let report = Report {
         setting,

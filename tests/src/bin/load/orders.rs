@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn read(lines: &str) -> Result<Vec<Order>, String> {
-        super::read(lines, UNIX_EPOCH + Duration::from_millis(1000))
+        super::read(lines, UNIX_EPOCH + Duration::from_secs(1))
     }
 
     #[test]

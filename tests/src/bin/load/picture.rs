@@ -170,17 +170,18 @@ impl Picture {
         self.text("title", (LEFT, top - 14.0), heading);
         let mut x = LEFT + 190.0;
         for (class, meaning) in colours {
-            if class.starts_with("line") {
-                let y = top - 18.0;
+            let width = if class.starts_with("line") {
+                let (y, end) = (top - 18.0, x + 18.0);
                 self.put(&format!(
-                    "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-                    x + 18.0
+                    "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{end:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
                 ));
+                18.0
             } else {
                 self.rect(class, (x, top - 24.0), (12.0, 12.0), "");
-            }
-            self.text("quiet", (x + 24.0, top - 14.0), meaning);
-            x += 44.0 + 6.6 * number(meaning.chars().count());
+                12.0
+            };
+            self.text("quiet", (x + width + 6.0, top - 14.0), meaning);
+            x += width + 30.0 + 6.6 * number(meaning.chars().count());
         }
     }
 

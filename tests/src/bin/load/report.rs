@@ -181,9 +181,9 @@ impl Report<'_> {
         match back {
             Some(back) => writeln!(
                 f,
-                "Back to normal {} after the last fault, by itself: from then on nobody was told 503 or nothing, and at least a third as \
-                 many pieces were sold as before. Before the first fault {before:.0} a second were sold, and after that {after:.0}.\n",
-                seconds(back)
+                "Back to normal {} ms after the last fault, by itself: from then on nobody was told 503 or nothing, and at least a third \
+                 as many pieces were sold as before. Before the first fault {before:.0} a second were sold, and after that {after:.0}.\n",
+                back.as_millis()
             ),
             None => writeln!(
                 f,
