@@ -12,14 +12,19 @@ use crate::protocol::Protocol;
 ///
 /// Depth first, as that takes the least memory.
 pub fn exhaustive<const C: usize>(protocol: Protocol, at_least: usize) {
+    exhaustive_of::<C, 3>(protocol, at_least);
+}
+
+/// [`exhaustive`] with `N` nodes.
+pub fn exhaustive_of<const C: usize, const N: usize>(protocol: Protocol, at_least: usize) {
     let started = Instant::now();
-    let found = Clients::<C>::new(protocol)
+    let found = Clients::<C, N>::new(protocol)
         .checker()
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_dfs()
         .join();
     println!(
-        "{C} clients, {protocol:?}: {} states, {} steps, depth {}, in {:.1?}",
+        "{C} clients, {N} nodes, {protocol:?}: {} states, {} steps, depth {}, in {:.1?}",
         found.unique_state_count(),
         found.state_count(),
         found.max_depth(),
@@ -38,14 +43,19 @@ pub fn exhaustive<const C: usize>(protocol: Protocol, at_least: usize) {
 /// Breadth first, so that the way is the shortest. Nodes, and clients that are alike, are numbered anew at every step, as
 /// their order is of no interest.
 pub fn breaks<const C: usize>(promise: &'static str, protocol: Protocol) {
+    breaks_of::<C, 3>(promise, protocol);
+}
+
+/// [`breaks`] with `N` nodes.
+pub fn breaks_of<const C: usize, const N: usize>(promise: &'static str, protocol: Protocol) {
     let started = Instant::now();
-    let found = Clients::<C>::new(protocol)
+    let found = Clients::<C, N>::new(protocol)
         .checker()
         .finish_when(HasDiscoveries::AllOf([promise].into()))
         .spawn_bfs()
         .join();
     println!(
-        "{C} clients, {protocol:?}: {} states, depth {}, in {:.1?}",
+        "{C} clients, {N} nodes, {protocol:?}: {} states, depth {}, in {:.1?}",
         found.unique_state_count(),
         found.max_depth(),
         started.elapsed()

@@ -6,7 +6,7 @@ use crate::fence::{Block, Settled, proposal, settle};
 use crate::message::{Kind, Message};
 use crate::protocol::{Flaw, Protocol};
 use crate::quorum::{Ballot, Decision, Tally, quorum};
-use crate::state::{Answer, Client, Forgotten, Link, NODES, Phase, State};
+use crate::state::{Answer, Client, Forgotten, Link, List, Phase, State};
 
 impl Client {
     /// Whether it believes, rightly by its own clock, that the lock is its.
@@ -26,16 +26,25 @@ impl Client {
 }
 
 /// Steps of one client.
-pub(crate) struct Step<'a, const C: usize> {
+pub(crate) struct Step<'a, const C: usize, const N: usize> {
     pub(crate) protocol: &'a Protocol,
     pub(crate) lease: u8,
-    pub(crate) state: &'a mut State<C>,
+    pub(crate) state: &'a mut State<C, N>,
     pub(crate) client: usize,
 }
 
-impl<const C: usize> Step<'_, C> {
+impl<const C: usize, const N: usize> Step<'_, C, N> {
     fn me(&mut self) -> &mut Client {
         &mut self.state.clients[self.client]
+    }
+
+    fn list(&self) -> List {
+        self.protocol.list::<N>(self.client)
+    }
+
+    /// The ways to its nodes.
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        self.state.listed(self.list(), self.client)
     }
 
     fn send(&mut self, kind: Kind, to: impl Fn(&Link) -> bool) {
@@ -54,7 +63,9 @@ impl<const C: usize> Step<'_, C> {
             round: if is_release { 0 } else { me.round },
             fence,
         };
-        for link in self.state.links_mut(self.client).filter(|link| to(link)) {
+        let list = self.list();
+        let links = self.state.links_mut(self.client).enumerate();
+        for (_, link) in links.filter(|(node, link)| list.has(*node) && to(link)) {
             link.queue.push(message);
         }
     }
@@ -144,8 +155,8 @@ impl<const C: usize> Step<'_, C> {
     /// makes a difference. Of fencing tokens it matters which answers are heard.
     fn hear_unless_it_decides(&mut self, node: usize) {
         let counts = |link: &&Link| matches!(link.answer, Answer::Counts(_));
-        let heard = self.state.links(self.client).filter(counts).count();
-        if heard + 1 < quorum(NODES) {
+        let heard = self.links().filter(counts).count();
+        if heard + 1 < self.list().majority() {
             self.hear(node);
         }
     }
@@ -185,8 +196,8 @@ impl<const C: usize> Step<'_, C> {
 
     /// Who refused is not told apart: it decides only when a client gives up, which it may do at any time.
     fn votes(&self) -> Option<Decision<()>> {
-        let mut tally = Tally::new(NODES);
-        for (node, link) in self.state.links(self.client).enumerate() {
+        let mut tally = Tally::new(self.list().len());
+        for (node, link) in self.links().enumerate() {
             match link.answer {
                 Answer::Counts(_) => tally.record(node, Ballot::Granted),
                 Answer::No => tally.record(node, Ballot::Held(())),
@@ -198,7 +209,7 @@ impl<const C: usize> Step<'_, C> {
 
     /// Waits no longer for answers to an acquire, and takes those that came for all there are. Only a flaw does.
     pub(crate) fn take_majority_of_reachable(&mut self) {
-        let answers = || self.state.links(self.client).map(|link| link.answer);
+        let answers = || self.links().map(|link| link.answer);
         let heard = answers().filter(|answer| matches!(answer, Answer::Counts(_) | Answer::No));
         let granted = answers().filter(|answer| matches!(answer, Answer::Counts(_)));
         if granted.count() >= quorum(heard.count()) {
@@ -211,7 +222,7 @@ impl<const C: usize> Step<'_, C> {
             Answer::Counts(stored) => Some(stored.into()),
             _ => None,
         };
-        self.state.links(self.client).filter_map(stored)
+        self.links().filter_map(stored)
     }
 
     fn settle_fence(&mut self) {
@@ -239,7 +250,7 @@ impl<const C: usize> Step<'_, C> {
             Some(Flaw::BlockRaisedIntoItself) => block(fence, fence),
             _ => block(fence, top),
         };
-        settle(proposal, self.stored(), quorum(NODES))
+        settle(proposal, self.stored(), self.list().majority())
     }
 
     fn raise(&mut self, first: u64) {
@@ -265,7 +276,7 @@ impl<const C: usize> Step<'_, C> {
                     Answer::None | Answer::Yes(_) | Answer::YesBeforeCrash(_)
                 )
         };
-        let complete = over || !self.state.links(self.client).any(pending);
+        let complete = over || !self.links().any(pending);
         match self.settle() {
             Settled::Accepted => self.hold(),
             Settled::Raise(next) if complete && me.round < self.protocol.raises => self.raise(next),

@@ -7,7 +7,7 @@
 //!
 //! # What is modelled
 //!
-//! - Three nodes, two or three clients, one lock. The time goes on in ticks, for ever; a TTL is two of them.
+//! - Three nodes, two or three clients, one lock. Where clients were given different lists of nodes, up to five. The time goes on in ticks, for ever; a TTL is two of them.
 //! - A request is executed at any time after it was sent, and its answer is heard at any time after that, or never.
 //!   Requests of one client to one node are executed in the order in which they were sent.
 //! - A request for the lock may be lost on its way, while those behind it arrive: [`Protocol::losses`].

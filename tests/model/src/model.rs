@@ -6,8 +6,7 @@ use crate::client::Step;
 use crate::message::Kind;
 use crate::node;
 use crate::protocol::{Flaw, Protocol};
-use crate::quorum::quorum;
-use crate::state::{Answer, Client, Forgotten, NODES, Node, Phase, State};
+use crate::state::{Answer, Client, Forgotten, List, Node, Phase, State};
 
 /// No two clients hold the lock at a time.
 pub const ONE_HOLDER: &str = "one holder at a time";
@@ -18,25 +17,29 @@ pub const FENCES_GROW: &str = "fencing tokens grow";
 /// What an attempt that is over has left on a node, a release that is on its way takes away.
 pub const NOTHING_LEFT: &str = "nothing is left behind";
 
-/// The protocol with `C` clients.
+/// The protocol with `C` clients and `N` nodes.
 #[derive(Clone, Debug)]
-pub(crate) struct Clients<const C: usize> {
+pub(crate) struct Clients<const C: usize, const N: usize> {
     protocol: Protocol,
     lease: u8,
+    lists: [List; C],
     /// Clients differ in nothing.
     alike: bool,
 }
 
-impl<const C: usize> Clients<C> {
+impl<const C: usize, const N: usize> Clients<C, N> {
     pub(crate) fn new(protocol: Protocol) -> Self {
         Self {
             lease: protocol.lease(),
-            alike: protocol.clocks.windows(2).all(|two| two[0] == two[1]),
+            lists: std::array::from_fn(|client| protocol.list::<N>(client)),
+            alike: [protocol.clocks, protocol.lists]
+                .iter()
+                .all(|each| each.windows(2).all(|two| two[0] == two[1])),
             protocol,
         }
     }
 
-    fn step<'a>(&'a self, state: &'a mut State<C>, client: usize) -> Step<'a, C> {
+    fn step<'a>(&'a self, state: &'a mut State<C, N>, client: usize) -> Step<'a, C, N> {
         Step {
             protocol: &self.protocol,
             lease: self.lease,
@@ -45,12 +48,12 @@ impl<const C: usize> Clients<C> {
         }
     }
 
-    fn holders<'a>(&self, state: &'a State<C>) -> impl Iterator<Item = &'a Client> {
+    fn holders<'a>(&self, state: &'a State<C, N>) -> impl Iterator<Item = &'a Client> {
         let lease = self.lease;
         (state.clients.iter()).filter(move |client| client.holds(lease))
     }
 
-    fn holds(&self, state: &State<C>, which: impl Fn(&Client) -> bool) -> bool {
+    fn holds(&self, state: &State<C, N>, which: impl Fn(&Client) -> bool) -> bool {
         self.holders(state).any(which)
     }
 }
@@ -88,15 +91,15 @@ pub(crate) enum Event {
     },
 }
 
-impl<const C: usize> Model for Clients<C> {
-    type State = State<C>;
+impl<const C: usize, const N: usize> Model for Clients<C, N> {
+    type State = State<C, N>;
     type Action = Event;
 
-    fn init_states(&self) -> Vec<State<C>> {
+    fn init_states(&self) -> Vec<State<C, N>> {
         vec![State::new(&self.protocol)]
     }
 
-    fn actions(&self, state: &State<C>, events: &mut Vec<Event>) {
+    fn actions(&self, state: &State<C, N>, events: &mut Vec<Event>) {
         for (client, me) in state.clients.iter().enumerate() {
             match me.phase {
                 Phase::Idle if me.attempt < self.protocol.attempts => {
@@ -123,7 +126,7 @@ impl<const C: usize> Model for Clients<C> {
             if me.can_hand_over(&self.protocol, self.lease) {
                 events.push(Event::HandsOver(client));
             }
-            for node in 0..NODES {
+            for node in (0..N).filter(|&node| self.lists[client].has(node)) {
                 let link = &state.nodes[node].links[client];
                 if matches!(link.answer, Answer::Yes(_) | Answer::YesBeforeCrash(_)) {
                     events.push(Event::Hears { client, node });
@@ -140,7 +143,7 @@ impl<const C: usize> Model for Clients<C> {
             }
         }
         if state.crashes_left > 0 {
-            for node in 0..NODES {
+            for node in 0..N {
                 for requests_lost in [true, false] {
                     events.push(Event::Crashes {
                         node,
@@ -154,7 +157,7 @@ impl<const C: usize> Model for Clients<C> {
         }
     }
 
-    fn next_state(&self, last: &State<C>, event: Event) -> Option<State<C>> {
+    fn next_state(&self, last: &State<C, N>, event: Event) -> Option<State<C, N>> {
         let mut next = *last;
         let state = &mut next;
         match event {
@@ -208,21 +211,21 @@ impl<const C: usize> Model for Clients<C> {
         for node in &mut next.nodes {
             node::execute_idle(&self.protocol, node);
         }
-        let next = next.canonical(self.alike);
+        let next = next.canonical(&self.lists, self.alike);
         (next != *last).then_some(next)
     }
 
-    fn within_boundary(&self, state: &State<C>) -> bool {
+    fn within_boundary(&self, state: &State<C, N>) -> bool {
         state.forgotten != Forgotten::Granted
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always(NOTHING_LEFT, |model: &Self, state: &State<C>| {
+            Property::always(NOTHING_LEFT, |model: &Self, state: &State<C, N>| {
                 (state.nodes.iter())
                     .all(|node| node.is_accounted_for(&model.protocol, &state.clients))
             }),
-            Property::sometimes("somebody holds", |model: &Self, state: &State<C>| {
+            Property::sometimes("somebody holds", |model: &Self, state: &State<C, N>| {
                 model.holds(state, |_| true)
             }),
         ];
@@ -231,20 +234,20 @@ impl<const C: usize> Model for Clients<C> {
                 Property::always(ONE_HOLDER, |model: &Self, state| {
                     model.holders(state).count() <= 1
                 }),
-                Property::always(NO_RETURN, |model: &Self, state: &State<C>| {
+                Property::always(NO_RETURN, |model: &Self, state: &State<C, N>| {
                     !model.holds(state, |client| client.overtaken)
                 }),
             ]);
         }
         if self.protocol.fenced() {
-            properties.push(Property::always(FENCES_GROW, |_, state: &State<C>| {
+            properties.push(Property::always(FENCES_GROW, |_, state: &State<C, N>| {
                 !state.fence_fell
             }));
         }
         if self.protocol.raises > 0 {
             properties.push(Property::sometimes(
                 "a fencing token is raised",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     model.holds(state, |client| client.round > client.renewals)
                 },
             ));
@@ -252,7 +255,7 @@ impl<const C: usize> Model for Clients<C> {
         if self.protocol.renewals > 0 {
             properties.push(Property::sometimes(
                 "a lease is renewed",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     model.holds(state, |client| {
                         client.renewals > 0 && client.renewing.is_none() && client.handovers == 0
                     })
@@ -262,7 +265,7 @@ impl<const C: usize> Model for Clients<C> {
         if self.protocol.handovers > 0 {
             properties.push(Property::sometimes(
                 "a claim is handed over as often as it may be",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     model.holds(state, |client| client.handovers == model.protocol.handovers)
                 },
             ));
@@ -270,7 +273,7 @@ impl<const C: usize> Model for Clients<C> {
         if self.protocol.handovers > 0 && self.protocol.raises > 0 {
             properties.push(Property::sometimes(
                 "a raised block is handed over",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     model.holds(state, |client| {
                         client.handovers > 0 && client.round > client.renewals
                     })
@@ -280,11 +283,12 @@ impl<const C: usize> Model for Clients<C> {
         if self.protocol.crashes > 0 {
             properties.push(Property::sometimes(
                 "a crash takes a vote from a holder",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     // A majority had the lock, and would have it for as long as the lease.
                     let nodes_of =
                         |client| state.nodes.iter().filter(move |node| node.is_of(client));
-                    let robbed = |client: usize| nodes_of(client).count() < quorum(NODES);
+                    let robbed =
+                        |client: usize| nodes_of(client).count() < model.lists[client].majority();
                     (0..C).any(|client| state.clients[client].holds(model.lease) && robbed(client))
                 },
             ));
@@ -292,7 +296,7 @@ impl<const C: usize> Model for Clients<C> {
         if self.protocol.crashes > 0 && self.protocol.renewals > 0 {
             properties.push(Property::sometimes(
                 "a renewal takes the lock again",
-                |model: &Self, state: &State<C>| {
+                |model: &Self, state: &State<C, N>| {
                     let again = |node: &Node<C>| node.young > 0 && node.key.is_some();
                     model.holds(state, |_| true) && state.nodes.iter().any(again)
                 },

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::state::List;
 use crate::validity;
 
 /// What is checked, and how much of it happens.
@@ -39,6 +40,8 @@ pub struct Protocol {
     pub deadlines: bool,
     /// Left out is whatever follows a grant between a crash and the next renewal of the holder, which makes up for it.
     pub crashes_are_made_up_for: bool,
+    /// Which of the nodes each client was given, one bit for each. Empty: all of them.
+    pub lists: &'static [u8],
     /// What is wrong with it.
     pub flaw: Option<Flaw>,
 }
@@ -109,6 +112,7 @@ impl Protocol {
         raises: 0,
         deadlines: true,
         crashes_are_made_up_for: false,
+        lists: &[],
         flaw: None,
     };
 
@@ -132,6 +136,11 @@ impl Protocol {
         } else {
             attempt
         }
+    }
+
+    pub(crate) fn list<const N: usize>(&self, client: usize) -> List {
+        let all = (1 << N) - 1;
+        List(self.lists.get(client).map_or(all, |list| list & all))
     }
 
     pub(crate) fn fenced(&self) -> bool {

@@ -7,13 +7,12 @@ use std::hash::{Hash, Hasher};
 
 use crate::message::{Kind, Message, Queue};
 use crate::protocol::Protocol;
+use crate::quorum::quorum;
 
-pub(crate) const NODES: usize = 3;
-
-/// A state, with `C` clients.
+/// A state, with `C` clients and `N` nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct State<const C: usize> {
-    pub(crate) nodes: [Node<C>; NODES],
+pub(crate) struct State<const C: usize, const N: usize> {
+    pub(crate) nodes: [Node<C>; N],
     pub(crate) clients: [Client; C],
     /// Ticks since the beginning, where clocks go on.
     pub(crate) time: u8,
@@ -125,7 +124,7 @@ pub(crate) enum Phase {
     Held,
 }
 
-impl<const C: usize> State<C> {
+impl<const C: usize, const N: usize> State<C, N> {
     pub(crate) fn new(protocol: &Protocol) -> Self {
         let node = Node {
             key: None,
@@ -134,7 +133,7 @@ impl<const C: usize> State<C> {
             links: [Link::default(); C],
         };
         Self {
-            nodes: [node; NODES],
+            nodes: [node; N],
             clients: [Client::default(); C],
             time: 0,
             crashes_left: protocol.crashes,
@@ -152,20 +151,30 @@ impl<const C: usize> State<C> {
             .map_or(0, |bits| bits.saturating_sub(1))
     }
 
-    pub(crate) fn links(&self, client: usize) -> impl Iterator<Item = &Link> {
-        self.nodes.iter().map(move |node| &node.links[client])
-    }
-
     pub(crate) fn links_mut(&mut self, client: usize) -> impl Iterator<Item = &mut Link> {
         self.nodes
             .iter_mut()
             .map(move |node| &mut node.links[client])
     }
 
+    /// The ways to the nodes of a client's list.
+    pub(crate) fn listed(&self, list: List, client: usize) -> impl Iterator<Item = &Link> {
+        let listed = self.nodes.iter().enumerate();
+        let listed = listed.filter(move |&(node, _)| list.has(node));
+        listed.map(move |(_, node)| &node.links[client])
+    }
+
     /// The one state that stands for all that differ only in which node is which and, where clients are alike, in which
-    /// client is which.
-    pub(crate) fn canonical(mut self, clients_alike: bool) -> Self {
-        self.nodes.sort_unstable();
+    /// client is which. Nodes are alike that are next to one another and on the same lists.
+    pub(crate) fn canonical(mut self, lists: &[List], clients_alike: bool) -> Self {
+        let lists_of = |node: usize| lists.iter().map(move |list| list.has(node));
+        let mut first = 0;
+        for node in 1..=N {
+            if node == N || !lists_of(first).eq(lists_of(node)) {
+                self.nodes[first..node].sort_unstable();
+                first = node;
+            }
+        }
         if !clients_alike {
             return self;
         }
@@ -192,6 +201,24 @@ impl<const C: usize> State<C> {
                 }
             }
         }
+    }
+}
+
+/// Which of the nodes a client was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct List(pub(crate) u8);
+
+impl List {
+    pub(crate) fn has(self, node: usize) -> bool {
+        self.0 & (1 << node) != 0
+    }
+
+    pub(crate) fn majority(self) -> usize {
+        quorum(self.len())
+    }
+
+    pub(crate) fn len(self) -> usize {
+        self.0.count_ones().try_into().expect("few nodes")
     }
 }
 
