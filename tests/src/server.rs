@@ -39,6 +39,8 @@ pub struct RedisServer {
     /// Where the servers of a cluster talk to one another.
     _bus_port: Option<ReservedPort>,
     directory: TempDir,
+    /// Another version of the server may take over its files.
+    binary: Mutex<OsString>,
     process: Mutex<Process>,
     pub(crate) questions: Mutex<Option<redis::Connection>>,
 }
@@ -54,6 +56,7 @@ pub struct Options {
     sentinel: Option<String>,
     in_cluster: bool,
     clock: Option<WallClock>,
+    binary: Option<OsString>,
 }
 
 /// What a restarted server finds of the data it had.
@@ -135,6 +138,13 @@ impl Options {
         self
     }
 
+    /// Another program than the one that all tests use, for what is about versions; see [`version::installed`](crate::version).
+    #[must_use]
+    pub fn binary(mut self, binary: &Path) -> Self {
+        self.binary = Some(binary.into());
+        self
+    }
+
     /// Any other setting, for example `("--maxmemory", "2mb")`. The last one given wins.
     #[must_use]
     pub fn argument(mut self, name: &str, value: &str) -> Self {
@@ -145,6 +155,14 @@ impl Options {
     /// Starts the server and waits until it answers.
     pub fn start(self) -> RedisServer {
         RedisServer::start_all([self]).remove(0)
+    }
+
+    fn program(&self) -> OsString {
+        match &self.binary {
+            Some(binary) => binary.clone(),
+            None if self.tls.is_some() => binary_with_tls(),
+            None => binary(),
+        }
     }
 
     /// A Sentinel has its configuration on disk at every change before it does anything else, and a disk that is busy holds it up
@@ -262,6 +280,13 @@ impl RedisServer {
         eventually(DEADLINE, "a restarted server answers", || self.answers()).await;
     }
 
+    /// Ends the server as [`Self::stop`] does, and starts another program on its port and its files.
+    pub async fn upgrade(&self, binary: &Path) {
+        self.stop();
+        *self.binary.lock().unwrap_or_else(PoisonError::into_inner) = binary.into();
+        self.restart(Disk::Keep).await;
+    }
+
     /// Where the server listens.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
@@ -279,6 +304,7 @@ impl RedisServer {
             _bus_port: bus_port,
             other_port: options.tls.is_some().then(ReservedPort::new),
             directory: options.directory(),
+            binary: Mutex::new(options.program()),
             options,
             process: Mutex::new(Process::Down),
             questions: Mutex::new(None),
@@ -308,12 +334,9 @@ impl RedisServer {
 
     fn spawn(&self) {
         std::fs::create_dir_all(self.data_directory()).expect("the temporary directory is ours");
-        let binary = if self.options.tls.is_some() {
-            binary_with_tls()
-        } else {
-            binary()
-        };
-        let mut command = Command::new(&binary);
+        let binary = self.binary.lock().unwrap_or_else(PoisonError::into_inner);
+        let binary = Path::new(&*binary);
+        let mut command = Command::new(binary);
         if let Some(configuration) = &self.options.sentinel {
             let file = self.data_directory().join("sentinel.conf");
             // What it has written itself is what it goes on from.

@@ -10,6 +10,7 @@ mod loss;
 mod max_ttl;
 mod replace;
 mod resize;
+mod upgrade;
 
 use lock_runtime::{LockError, LockManager, LockManagerBuilder, Vote};
 use lock_tests::{DEADLINE, Fleet, RedisServer, ready};
