@@ -112,7 +112,11 @@ impl Finding {
     pub fn risk(&self) -> &'static str {
         match &self.kind {
             Kind::NoQuorum { .. } => "nobody gets a lock: guarded calls give NoQuorum",
-            Kind::Down { .. } if self.is_single => "nobody gets a lock",
+            Kind::Down { .. } | Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. }
+                if self.is_single =>
+            {
+                "nobody gets a lock"
+            }
             Kind::Down { .. } => "it has no vote, so fewer of the others may fail",
             Kind::SentinelsNotNamed { .. } if self.is_single => {
                 "if those fail, a failover is not followed: the others are not asked"
@@ -157,9 +161,6 @@ impl Finding {
             }
             Kind::NoSpareReplica { .. } => {
                 "when its primary or a replica fails, nobody gets a lock until there is another replica"
-            }
-            Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. } if self.is_single => {
-                "nobody gets a lock"
             }
             Kind::RefusesWrites { .. } | Kind::TooFewReplicas { .. } => {
                 "it grants no lock, so fewer of the others may fail"

@@ -217,13 +217,12 @@ impl Wire {
         target: &Target,
         patience: Duration,
     ) -> Result<Self, Trouble> {
-        let mut socket = match timeout(patience, Socket::connect(address, &target.names)).await {
-            Ok(socket) => socket?,
-            Err(_) => {
-                let silent = format!("no connection in {patience:.0?}");
-                return Err(DownCause::Silent.because(silent));
-            }
+        let connecting = Socket::connect(address, &target.names);
+        let Ok(connected) = timeout(patience, connecting).await else {
+            let silent = format!("no connection in {patience:.0?}");
+            return Err(DownCause::Silent.because(silent));
         };
+        let mut socket = connected?;
         if let Some(tls) = &target.tls {
             socket = socket.secured(address, tls, patience).await?;
         }

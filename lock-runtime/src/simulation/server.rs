@@ -253,17 +253,7 @@ impl Server {
                     limit: now(),
                     command: OnceLock::new(),
                 };
-                let (key, aloud) = (Arc::clone(&give_back.key), give_back.aloud.is_some());
-                let mut released = answered(memory.release(Arc::new(give_back)))?;
-                if let Released::Done { told } = &mut released
-                    && aloud
-                {
-                    let others = self.subscribers_of(&key);
-                    let others = others.filter(|(subscriber, _)| *subscriber != client);
-                    *told = others.count() as u64;
-                    self.released = Some(key);
-                }
-                Ok(Answer::Released(released))
+                self.release(client, give_back).map(Answer::Released)
             }
             Question::Look(key) => {
                 answered(memory.look(Arc::clone(key), now())).map(Answer::Holder)
@@ -300,6 +290,20 @@ impl Server {
                 Ok(Answer::Done)
             }
         }
+    }
+
+    fn release(&mut self, client: usize, give_back: Return) -> Result<Released, NodeError> {
+        let (key, aloud) = (Arc::clone(&give_back.key), give_back.aloud.is_some());
+        let mut released = answered(Arc::clone(&self.memory).release(Arc::new(give_back)))?;
+        if let Released::Done { told } = &mut released
+            && aloud
+        {
+            let others = self.subscribers_of(&key);
+            let others = others.filter(|(subscriber, _)| *subscriber != client);
+            *told = others.count() as u64;
+            self.released = Some(key);
+        }
+        Ok(released)
     }
 
     fn seize(&self, scenario: &Scenario, seizure: Seizure) -> Result<Option<Holder>, NodeError> {

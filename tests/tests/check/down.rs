@@ -222,23 +222,23 @@ async fn sentinels_that_are_not_named() {
         "{alone}"
     );
 
-    let lacks = |kind: &FindingKind| {
+    let unconfirmed = |kind: &FindingKind| {
         matches!(kind, FindingKind::Down { cause: DownCause::Sentinels, reason, .. }
             if reason.contains("1 of 3 sentinels confirms that"))
     };
-    let down = found(urls(&names[..1]), &lacks).await;
+    let down = found(urls(&names[..1]), &unconfirmed).await;
     assert_eq!(down.severity(), Severity::Problem);
     assert!(down.change().contains("all of its sentinels"), "{down}");
 
     let locks = manager(urls(&names));
     ready(&locks).await;
     let report = check(&locks).await;
-    let named = |kind: &FindingKind| matches!(kind, FindingKind::SentinelsNotNamed { .. });
+    let too_few = |kind: &FindingKind| matches!(kind, FindingKind::SentinelsNotNamed { .. });
     assert!(
         !report
             .findings()
             .iter()
-            .any(|finding| named(finding.kind())),
+            .any(|finding| too_few(finding.kind())),
         "{report}"
     );
 }

@@ -94,13 +94,13 @@ pub(super) fn weigh(
     let said = match (known.filter(is_old), &*leading) {
         (Some(known), _) => known,
         (None, [said]) => said,
-        (None, several) => match several.iter().find(|said| Some(**said) == known) {
-            Some(known) => known,
-            None => {
+        (None, several) => {
+            let Some(known) = several.iter().find(|said| Some(**said) == known) else {
                 let differ = "its sentinels name different primaries";
                 return Belief::Trouble(DownCause::Sentinels.because(differ));
-            }
-        },
+            };
+            known
+        }
     };
     let answers = sentinels
         .iter()
