@@ -145,6 +145,8 @@ impl LockManager {
     /// # Ok(()) }
     /// ```
     ///
+    /// What is under the key is read whole, however long it is, and of what is much too long for an owner the beginning is shown.
+    ///
     /// Nodes that have no vote are asked as well. Takes four `node_timeout`s at the most, or one second if that is longer;
     /// dropping the future is safe.
     ///
@@ -169,11 +171,14 @@ impl LockManager {
     /// other types are left alone, and the node says so. A token that begins with `forced:`, which no library we know writes, is
     /// taken for the mark of an earlier call.
     ///
-    /// Nodes that have no vote are told as well. Fencing tokens are kept, so that later holders have larger ones. Clients in
+    /// Nodes that have no vote are told as well. Replicas are not waited for, also where
+    /// [locks are](crate::NodeSpec::replicas): after a failover in that moment whoever had the lock may have it again, alone.
+    /// Fencing tokens are kept, so that later holders have larger ones. Clients in
     /// other languages find another owner in the lock when they renew it, and when they release it; then it is free when
     /// its TTL has run out. Versions of this library that do not know of it do the same.
     ///
-    /// Takes four `node_timeout`s at the most, or one second if that is longer, and twice that if a node lacks the lock.
+    /// Takes four `node_timeout`s at the most, or one second if that is longer, and twice that if a node lacks the lock
+    /// or would have it for less time than the others.
     /// Dropping the future does not stop it. Calling it again does no harm, and is what to do where
     /// [too few nodes](ForceRelease::is_complete) were reached.
     ///
