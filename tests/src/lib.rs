@@ -66,3 +66,8 @@ pub use wall_clock::WallClock;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So does what this page sets up.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/telemetry.md")]
+struct Telemetry;
