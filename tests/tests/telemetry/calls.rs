@@ -3,9 +3,8 @@
 use crate::measured::{self, counter, gauge, samples};
 use futures_util::FutureExt;
 use lock_runtime::LockManager;
-use lock_tests::{DEADLINE, Fleet, dropped_after, eventually};
+use lock_tests::{DEADLINE, eventually};
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -40,59 +39,6 @@ async fn all_are_accounted_for(name: &str, calls: u64) {
     let ratios = samples("lock_hold_ratio", &[("name", name)]).len();
     assert_eq!(ratios, holds(name));
     assert_eq!(waiters(name), Some(0.0));
-}
-
-/// Dropped at random: before they are polled, while they wait in line or for the nodes, inside, and while they release.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_are_dropped_at_random_each_end_once() {
-    const CALLERS: u64 = 24;
-    const CALLS: u64 = 25;
-    measured::install();
-    let fleet = Fleet::start(3);
-    let locks = fleet.ready_manager().await;
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let locks = locks.clone();
-        let mut random = fastrand::Rng::with_seed(seed ^ caller);
-        callers.spawn(async move {
-            let mut begun = 0;
-            for _ in 0..CALLS {
-                let request = match random.u8(..4) {
-                    0 => locks.lock_all(["a", "b"]),
-                    1 => locks.lock("a").fenced(true),
-                    _ => locks.lock("b"),
-                };
-                let request = request.name("dropped").ttl(TTL).wait(TTL);
-                let inside = Duration::from_micros(random.u64(..1_000));
-                let call = request.run(async move |_| tokio::time::sleep(inside).await);
-                let patience = Duration::from_micros(random.u64(..8_000));
-                begun += 1;
-                match random.u8(..3) {
-                    0 => drop(dropped_after(1, call).await),
-                    1 => drop(tokio::time::timeout(patience, call).await),
-                    _ => {
-                        // Polled once here: a task that is aborted before it ran has begun no call.
-                        let mut call = Box::pin(call);
-                        if futures_util::poll!(&mut call).is_pending() {
-                            let task = tokio::spawn(call);
-                            tokio::time::sleep(patience).await;
-                            task.abort();
-                            drop(task.await);
-                        }
-                    }
-                }
-            }
-            begun
-        });
-    }
-    let mut begun = 0;
-    while let Some(calls) = callers.join_next().await {
-        begun += calls.expect("no panic");
-    }
-    assert!(ended("dropped", "cancelled") > 0 && ended("dropped", "acquired") > 0);
-    all_are_accounted_for("dropped", begun).await;
 }
 
 /// A hold that is handed over is over for the one and begins for the other.
@@ -152,4 +98,63 @@ async fn a_recorder_may_be_installed_after_the_manager_was_built() {
         Some(0),
         "from the start"
     );
+}
+
+mod heavy {
+    use super::*;
+    use lock_tests::{Fleet, dropped_after};
+    use tokio::task::JoinSet;
+
+    /// Dropped at random: before they are polled, while they wait in line or for the nodes, inside, and while they release.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_that_are_dropped_at_random_each_end_once() {
+        const CALLERS: u64 = 24;
+        const CALLS: u64 = 25;
+        measured::install();
+        let fleet = Fleet::start(3);
+        let locks = fleet.ready_manager().await;
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let locks = locks.clone();
+            let mut random = fastrand::Rng::with_seed(seed ^ caller);
+            callers.spawn(async move {
+                let mut begun = 0;
+                for _ in 0..CALLS {
+                    let request = match random.u8(..4) {
+                        0 => locks.lock_all(["a", "b"]),
+                        1 => locks.lock("a").fenced(true),
+                        _ => locks.lock("b"),
+                    };
+                    let request = request.name("dropped").ttl(TTL).wait(TTL);
+                    let inside = Duration::from_micros(random.u64(..1_000));
+                    let call = request.run(async move |_| tokio::time::sleep(inside).await);
+                    let patience = Duration::from_micros(random.u64(..8_000));
+                    begun += 1;
+                    match random.u8(..3) {
+                        0 => drop(dropped_after(1, call).await),
+                        1 => drop(tokio::time::timeout(patience, call).await),
+                        _ => {
+                            // Polled once here: a task that is aborted before it ran has begun no call.
+                            let mut call = Box::pin(call);
+                            if futures_util::poll!(&mut call).is_pending() {
+                                let task = tokio::spawn(call);
+                                tokio::time::sleep(patience).await;
+                                task.abort();
+                                drop(task.await);
+                            }
+                        }
+                    }
+                }
+                begun
+            });
+        }
+        let mut begun = 0;
+        while let Some(calls) = callers.join_next().await {
+            begun += calls.expect("no panic");
+        }
+        assert!(ended("dropped", "cancelled") > 0 && ended("dropped", "acquired") > 0);
+        all_are_accounted_for("dropped", begun).await;
+    }
 }

@@ -1,7 +1,9 @@
 //! What is measured of nodes.
 
 use crate::measured::{self, counter, gauge, samples};
-use lock_tests::{DEADLINE, Disk, Fleet, Mode, cycle, eventually, eventually_async, ready};
+use lock_runtime::LockManager;
+use lock_tests::{Cluster, DEADLINE, Disk, Fleet, Mode, RedisServer, Watched};
+use lock_tests::{cycle, eventually, eventually_async, ready};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(8);
@@ -41,11 +43,7 @@ async fn a_node_is_up_and_votes_until_it_is_killed_and_young_when_it_is_back() {
     fleet.found().await;
     let locks = fleet.builder().max_ttl(Duration::from_secs(60)).build();
     let locks = locks.expect("a manager");
-    let nodes: Vec<_> = fleet
-        .servers()
-        .iter()
-        .map(lock_tests::RedisServer::name)
-        .collect();
+    let nodes: Vec<_> = fleet.servers().iter().map(RedisServer::name).collect();
     for node in &nodes {
         assert!(stands(node).0.is_some(), "it is there once the manager is");
     }
@@ -126,4 +124,43 @@ async fn a_node_that_another_manager_has_too_stays_up() {
     until_stands(&node, 1.0, 1.0).await;
     drop(second);
     until_stands(&node, 0.0, 0.0).await;
+}
+
+/// The series of a manager's only node, which is called as in errors.
+async fn one_node(url: String, servers: impl Iterator<Item = &RedisServer>) {
+    let locks = LockManager::builder().node(url).build().expect("a URL");
+    ready(&locks).await;
+    let inspection = locks.inspect("k").await.expect("a key");
+    let [node] = inspection.nodes() else {
+        panic!("{inspection}");
+    };
+    until_stands(node.node(), 1.0, 1.0).await;
+    cycle(&locks, "k", TTL).await;
+    let labels = [("node", node.node())];
+    assert!(samples("lock_node_round_trip_seconds", &labels).len() >= 2);
+    for server in servers {
+        server.kill();
+    }
+    until_stands(node.node(), 0.0, 0.0).await;
+    let refused = locks.lock("k").ttl(TTL).acquire().await;
+    assert!(refused.expect_err("nobody is there").is_outage());
+    eventually(DEADLINE, "that is counted", || {
+        failures(node.node(), "connection") > 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cluster_is_one_node() {
+    measured::install();
+    let cluster = Cluster::start().await;
+    one_node(cluster.url(), cluster.servers().iter()).await;
+}
+
+#[tokio::test]
+async fn a_group_is_one_node() {
+    measured::install();
+    let watched = Watched::options().start().await;
+    let group = watched.group();
+    one_node(watched.url(group), group.servers().iter()).await;
 }
