@@ -2,11 +2,14 @@
 
 use crate::pod::{Pod, Probed, Secrets};
 use crate::render::Rendered;
+use crate::service::{answer, send};
 use lock_runtime::{LockManager, LockManagerBuilder, Severity};
+use lock_tests::port::ReservedPort;
 use lock_tests::processes::Peer;
-use lock_tests::{DEADLINE, cycle, eventually_blocking, ready};
+use lock_tests::{DEADLINE, cycle, eventually_async, eventually_blocking, ready};
 use std::fs;
 use std::time::Duration;
+use tokio::net::TcpStream;
 
 pub(crate) const PASSWORD: &str = "a-password_of.the~shop";
 pub(crate) const SECRETS: Secrets<'static> = &[("shop-password", PASSWORD)];
@@ -295,6 +298,25 @@ fn a_probe_with_a_wrong_password_makes_a_node_unready_and_kills_nobody() {
     assert!(refused, "{probed:?}");
     let probed = node.probe("livenessProbe");
     assert!(matches!(probed, Probed::Succeeded(_)), "{probed:?}");
+}
+
+/// As the alerts need it. What it is refused is not more than that.
+#[tokio::test]
+async fn prometheus_is_told_of_the_memory() {
+    let node = Node::start("base");
+    let address = ReservedPort::new().address().to_string();
+    let _exporter = node
+        .pod
+        .start("exporter", &["-web.listen-address", &address]);
+    eventually_async(DEADLINE, "it listens", || async {
+        TcpStream::connect(&address).await.is_ok()
+    })
+    .await;
+    let metrics = answer(send(&address, "GET /metrics", "").await).await;
+    for line in ["redis_up 1\n", "redis_memory_max_bytes 1.00663296e+08\n"] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(metrics.contains("\nredis_memory_used_bytes "), "{metrics}");
 }
 
 #[tokio::test]

@@ -12,9 +12,10 @@ use lock_tests::port::ReservedPort;
 use lock_tests::processes::{Peer, example};
 use rustix::process::geteuid;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -74,8 +75,7 @@ impl Pod {
     /// Runs the containers that come before the others; answers with what the one that failed says.
     pub(crate) fn initialize(&self) -> Result<(), String> {
         for container in list(&self.spec()["initContainers"]) {
-            let output = self.command(text(&container["name"]), &container["command"]);
-            let output = output.expect_output();
+            let output = self.run(text(&container["name"])).expect_output();
             if !output.status.success() {
                 return Err(String::from_utf8_lossy(&output.stderr).into_owned());
             }
@@ -85,7 +85,7 @@ impl Pod {
 
     /// Starts a container, with more arguments than it has.
     pub(crate) fn start(&self, container: &str, more: &[&str]) -> Peer {
-        let mut command = self.command(container, &self.container(container)["command"]);
+        let mut command = self.run(container);
         command.args(more);
         Peer::start(command)
     }
@@ -100,11 +100,10 @@ impl Pod {
         )
     }
 
-    /// Runs what a container runs before it is told to end.
-    pub(crate) fn pre_stop(&self, container: &str) {
+    /// Starts what runs before a container is told to end.
+    pub(crate) fn pre_stop(&self, container: &str) -> Peer {
         let hook = &self.container(container)["lifecycle"]["preStop"]["exec"]["command"];
-        let output = self.command(container, hook).expect_output();
-        assert!(output.status.success(), "{hook}: {output:?}");
+        Peer::start(self.command(container, hook))
     }
 
     /// The value of a variable, once the others are put into it.
@@ -121,8 +120,21 @@ impl Pod {
         Duration::from_secs(number(&self.spec()["terminationGracePeriodSeconds"]))
     }
 
+    /// What a container runs: its command, or the program of its image, with its arguments.
+    pub(crate) fn run(&self, container: &str) -> Command {
+        let content = self.container(container);
+        let image = text(&content["image"]).rsplit('/').next();
+        let image = image.and_then(|image| image.split(':').next());
+        let mut words = list(&content["command"]).to_vec();
+        if words.is_empty() {
+            words.extend(image.map(Value::from));
+        }
+        words.extend_from_slice(list(&content["args"]));
+        self.command(container, &words.into())
+    }
+
     /// A command in a container, as its user, with its environment and with nothing else.
-    pub(crate) fn command(&self, container: &str, words: &Value) -> Command {
+    fn command(&self, container: &str, words: &Value) -> Command {
         let container = self.container(container);
         let variables = self.environment(container);
         let mut command = Command::new("setpriv");
@@ -210,7 +222,7 @@ impl Pod {
         self.write_secrets(&directory, &self.secrets);
     }
 
-    fn write_secrets(&self, directory: &std::path::Path, secrets: &[(String, String)]) {
+    fn write_secrets(&self, directory: &Path, secrets: &[(String, String)]) {
         for (name, value) in secrets {
             let file = directory.join(name);
             fs::write(&file, value).expect("it is ours");
@@ -225,7 +237,7 @@ impl Pod {
         directory
     }
 
-    fn give_away(&self, path: &std::path::Path) {
+    fn give_away(&self, path: &Path) {
         if geteuid().is_root() {
             let id = number(&self.spec()["securityContext"]["runAsUser"]);
             let id = u32::try_from(id).expect("a user id");
@@ -258,10 +270,24 @@ impl Pod {
 fn program(word: &str) -> String {
     let path = match word {
         "payments" | "cron" => example(word).get_program().to_owned(),
+        "redis_exporter" => exporter(),
         "redis-server" => std::env::var_os("LOCK_REDIS_BIN").unwrap_or_else(|| word.into()),
         _ => word.into(),
     };
     path.into_string().expect("a path in UTF-8")
+}
+
+/// That of Debian, which `scripts/test` unpacks.
+fn exporter() -> OsString {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../target/prometheus/usr/bin/prometheus-redis-exporter"
+    );
+    assert!(
+        Path::new(path).exists(),
+        "there is no {path}: run `scripts/test`, which fetches it"
+    );
+    path.into()
 }
 
 /// `$(NAME)` is the value of a variable that is known, and otherwise stays as it is.

@@ -7,6 +7,7 @@ use crate::rules::PAYMENTS_END;
 use lock_runtime::LockManager;
 use lock_tests::processes::{Peer, example};
 use lock_tests::{DEADLINE, Postgres, eventually, eventually_async, ready};
+use std::io;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -24,8 +25,7 @@ impl Service {
     fn start(rendered: &Rendered, name: &str, nodes: &[Node], database: &str) -> Self {
         let secrets = [SECRETS, &[("url", database)]].concat();
         let pod = Pod::new(rendered, rendered.get("Deployment", name), 0, &secrets);
-        let words = &rendered.get("Deployment", name)["spec"]["template"]["spec"]["containers"][0];
-        let mut command = pod.command(name, &words["command"]);
+        let mut command = pod.run(name);
         command.env("LOCK_NODES", lock_nodes(&pod, name, nodes));
         let process = Peer::start(command);
         Self { pod, process }
@@ -51,24 +51,43 @@ impl Service {
     }
 }
 
-async fn send(address: &str, what: &str, body: &str) -> TcpStream {
-    let length = body.len();
-    let request = format!(
-        "{what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
+/// Sends a request on a connection of its own.
+pub(crate) async fn send(address: &str, what: &str, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let sent = stream.write_all(request.as_bytes()).await;
+    let sent = write(&mut stream, what, body).await;
     sent.expect("it reads");
     stream
 }
 
+async fn write(stream: &mut TcpStream, what: &str, body: &str) -> io::Result<()> {
+    let length = body.len();
+    let request = format!(
+        "{what} HTTP/1.0\r\nHost: shop\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await
+}
+
 /// What comes after the version.
-async fn answer(mut stream: TcpStream) -> String {
+pub(crate) async fn answer(mut stream: TcpStream) -> String {
     let mut answer = String::new();
     let read = timeout(DEADLINE, stream.read_to_string(&mut answer)).await;
     read.expect("an answer in time").expect("an answer");
-    answer.trim_start_matches("HTTP/1.1 ").to_owned()
+    let (_version, rest) = answer.split_once(' ').expect("a status");
+    rest.to_owned()
+}
+
+/// Whether a service says that it takes requests. One that ends may break off instead of answering.
+async fn is_ready(address: &str) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        write(&mut stream, "GET /ready", "").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        io::Result::Ok(answer)
+    };
+    let answer = timeout(DEADLINE, asked).await.expect("an answer in time");
+    answer.is_ok_and(|answer| answer.contains(" 200 "))
 }
 
 fn locks(rendered: &Rendered, nodes: &[Node]) -> LockManager {
@@ -95,7 +114,7 @@ async fn the_time_to_end_is_what_the_example_says() {
     assert!(lines.iter().any(|line| line.contains(&says)), "{lines:?}");
 }
 
-/// The order waits for a lock that somebody else has, through the pause before the signal and beyond it.
+/// The order waits for a lock that somebody else has until the signal has come.
 #[tokio::test]
 async fn payments_finishes_an_open_order_within_its_grace() {
     let rendered = Rendered::of("overlays/production");
@@ -103,13 +122,15 @@ async fn payments_finishes_an_open_order_within_its_grace() {
     let mut service = Service::payments(&rendered, &nodes, &postgres.url()).await;
     service.wait_for("GET /ready", "200").await;
 
-    // Kubernetes runs the hook first, and orders still arrive; one is open when the signal comes.
+    // Before the signal there is the hook, after which orders may still arrive.
     let told = Instant::now();
-    service.pod.pre_stop("payments");
+    let mut hook = service.pod.pre_stop("payments");
     let locks = locks(&rendered, &nodes);
     ready(&locks).await;
     let held = locks.lock("product:9921").ttl(DEADLINE).wait(DEADLINE);
     let held = held.acquire().await.expect("free");
+    let (status, _) = hook.finish().await;
+    assert!(status.success(), "preStop: {status}");
     let order = send(&service.pod.address(), "POST /v1/checkout", ORDER).await;
     eventually(DEADLINE, "the order waits for the lock", || {
         let listens = |node: &Node| node.listeners("{shop:product:9921}:released") > 0;
@@ -117,8 +138,8 @@ async fn payments_finishes_an_open_order_within_its_grace() {
     })
     .await;
     service.process.terminate();
-    eventually_async(DEADLINE, "nobody listens any more", || async {
-        TcpStream::connect(service.pod.address()).await.is_err()
+    eventually_async(DEADLINE, "it takes no more orders", || async {
+        !is_ready(&service.pod.address()).await
     })
     .await;
     held.release().await.expect("released");

@@ -27,7 +27,9 @@ fi
 
 # Nobody outside of the pod logs in as the probes do, so nobody has to know with what.
 head -c 32 /dev/urandom | sha256sum | cut -d ' ' -f 1 | tr -d '\n' >"$files/probe-password"
-printf '{"redis://probe@localhost:6379": "%s"}\n' "$(cat "$files/probe-password")" >"$files/exporter-passwords.json"
+word=$(cat "$files/probe-password")
+# Versions of the exporter look for it under the one name or the other.
+printf '{"redis://localhost:6379": "%s", "redis://probe@localhost:6379": "%s"}\n' "$word" "$word" >"$files/exporter-passwords.json"
 probe="#$(hash_of "$files/probe-password")"
 
 # The rule for `shop` is the README's, for keys that begin with `shop:`.
