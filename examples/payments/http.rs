@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use metrics_exporter_prometheus::PrometheusHandle;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
+use crate::measure;
 use crate::shop::{Refusal, Shop};
 
 #[derive(Clone)]
@@ -19,13 +22,27 @@ pub(crate) struct Service {
     pub(crate) checkouts: TaskTracker,
 }
 
-pub(crate) fn routes(service: Service) -> Router {
+pub(crate) fn routes(service: Service, measured: PrometheusHandle) -> Router {
     Router::new()
         .route("/v1/checkout", post(checkout))
         .route("/v1/products/{id}", get(product))
+        .route_layer(from_fn(measure::answered))
         .route("/ready", get(ready))
-        .route("/live", get(live))
         .with_state(service)
+        .merge(observed(measured))
+}
+
+/// What remains while the service ends.
+pub(crate) fn closing(measured: PrometheusHandle) -> Router {
+    observed(measured).fallback(async || (StatusCode::SERVICE_UNAVAILABLE, "the service ends\n"))
+}
+
+/// What needs neither a lock node nor the database.
+fn observed(measured: PrometheusHandle) -> Router {
+    Router::new()
+        .route("/live", get(live))
+        .route("/metrics", get(metrics))
+        .with_state(measured)
 }
 
 #[derive(Deserialize)]
@@ -95,6 +112,11 @@ async fn ready(State(service): State<Service>) -> (StatusCode, &'static str) {
 /// Whoever is restarted while the lock nodes or the database are down is no better afterwards.
 async fn live() -> &'static str {
     "live\n"
+}
+
+async fn metrics(State(measured): State<PrometheusHandle>) -> impl IntoResponse {
+    let format = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, format)], measured.render())
 }
 
 impl IntoResponse for Refusal {

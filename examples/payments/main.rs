@@ -1,6 +1,7 @@
 //! A web service that sells from a stock, and needs no database transaction for it: one lock per product.
 
 mod http;
+mod measure;
 mod shop;
 mod store;
 
@@ -40,12 +41,13 @@ GET /v1/products/9921
                   {\"stock\": 49, \"sold\": 1}
 GET /ready        200 when a majority of the lock nodes answers, else 503
 GET /live         200 as long as the process answers
+GET /metrics      for Prometheus: what becomes of locks and of requests
 
 Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is given. LOCK_NODES lists the Redis servers to
 lock on; without it the locks are embedded, and only good for a single process.
 
-Standard output has one line, 'listening on 127.0.0.1:8081'. On SIGTERM and Ctrl-C it takes no more connections,
-answers the open requests, and stops: after 23 seconds at the latest, and then with no lock held.
+Standard output has one line, 'listening on 127.0.0.1:8081'. On SIGTERM and Ctrl-C it answers the open requests and
+stops: after 23 seconds at the latest, and then with no lock held. What is asked meanwhile is 503, except for /live and /metrics.
 ";
 
 /// How long the open requests have to be answered, and then the checkouts to end: together less than the 30 seconds after
@@ -74,11 +76,13 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
         stock,
         database,
     } = options;
+    let measured = measure::install()?;
+    tokio::spawn(measure::keep_up(measured.clone()));
     if !has_lock_nodes() {
         tracing::warn!("without LOCK_NODES, stock is only right while this is the only process");
     }
     let locks = locks()?;
-    let store = open(&database, stock)
+    let store = open_store(&database, stock)
         .await
         .map_err(|error| format!("the database cannot be used: {error}"))?;
     let stopped = stop_signal()?;
@@ -86,6 +90,7 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
         .await
         .map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     writeln!(io::stdout(), "listening on {}", listener.local_addr()?)?;
+    let [open, closing] = twice(listener)?;
 
     let shop = Arc::new(Shop { locks, store });
     let checkouts = TaskTracker::new();
@@ -94,8 +99,14 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
         checkouts: checkouts.clone(),
     };
     let stopping = CancellationToken::new();
-    let serving = axum::serve(listener, http::routes(service))
+    let serving = axum::serve(open, http::routes(service, measured.clone()))
         .with_graceful_shutdown(stopping.clone().cancelled_owned());
+    // Until the process ends: what it does last is seen, and who comes late is told.
+    let ending = stopping.clone();
+    tokio::spawn(async move {
+        ending.cancelled().await;
+        axum::serve(closing, http::closing(measured)).await
+    });
     let told = async {
         stopped.await;
         stopping.cancel();
@@ -117,7 +128,14 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn open(database: &Database, stock: u32) -> sqlx::Result<Store> {
+/// The same socket for two servers, of which one takes over from the other.
+fn twice(listener: TcpListener) -> io::Result<[TcpListener; 2]> {
+    let one = listener.into_std()?;
+    let other = one.try_clone()?;
+    Ok([TcpListener::from_std(one)?, TcpListener::from_std(other)?])
+}
+
+async fn open_store(database: &Database, stock: u32) -> sqlx::Result<Store> {
     let store = match database {
         Database::File(path) => Store::sqlite(path).await?,
         Database::Postgres(url) => Store::postgres(url).await?,

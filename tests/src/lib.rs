@@ -2,6 +2,7 @@
 //!
 //! - [`acl`]: users with the permissions that the README names
 //! - [`server`]: one `redis-server` that a test starts, kills, pauses and restarts on its port
+//! - [`http`]: asking a service
 //! - [`inspect`]: what a server holds and what it was asked
 //! - [`certificates`]: certificates for servers that speak TLS, and for their clients
 //! - [`cancel`]: dropping a future at each of its awaits
@@ -31,6 +32,7 @@ pub mod cluster;
 pub mod cron;
 pub mod fake_sentinel;
 pub mod fleet;
+pub mod http;
 pub mod inspect;
 mod leash;
 pub mod logs;

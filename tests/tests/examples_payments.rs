@@ -1,16 +1,14 @@
 //! The example `payments` as users run it: processes on one database sell what there is and not one more, and each
 //! answer says what became of the order.
 
+use lock_tests::http::{Response, answer, ask, send, try_ask};
 use lock_tests::processes::{Peer, example, python};
 use lock_tests::version::acquire_command;
 use lock_tests::{DEADLINE, Fleet, Postgres, RedisServer, eventually, eventually_async};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -106,7 +104,7 @@ impl Service {
     }
 
     async fn ask(&self, what: &str, body: &str) -> Response {
-        answer(send(&self.address, what, body).await).await
+        ask(&self.address, what, body).await
     }
 
     #[track_caller]
@@ -124,8 +122,10 @@ impl Service {
     async fn wait_for_ready(&self, status: u16) {
         let what = format!("GET /ready answers {status}");
         eventually_async(DEADLINE, &what, || async {
-            let found = self.get("/ready").await.status;
-            if found == status { Ok(()) } else { Err(found) }
+            match try_ask(&self.address, "GET /ready", "").await {
+                Ok(found) if found.status == status => Ok(()),
+                found => Err(format!("{found:?}")),
+            }
         })
         .await;
     }
@@ -139,54 +139,6 @@ impl Service {
     async fn stop(mut self) {
         self.process.terminate();
         self.assert_ends().await;
-    }
-}
-
-#[derive(Debug)]
-struct Response {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Response {
-    fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
-        let found = headers.find(|header| header.0.eq_ignore_ascii_case(name))?;
-        Some(found.1)
-    }
-}
-
-/// Sends a whole request, on a connection of its own.
-async fn send(address: &str, what: &str, body: &str) -> TcpStream {
-    let length = body.len();
-    let request = format!(
-        "{what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    );
-    let sent = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(request.as_bytes()).await?;
-        io::Result::Ok(stream)
-    };
-    sent.await.expect("the service listens")
-}
-
-/// Waits for the answer to the request that was sent on a connection.
-async fn answer(mut stream: TcpStream) -> Response {
-    let mut text = String::new();
-    timeout(DEADLINE, stream.read_to_string(&mut text))
-        .await
-        .expect("an answer in time")
-        .expect("an answer");
-    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-    let status = head
-        .strip_prefix("HTTP/1.1 ")
-        .and_then(|rest| rest.get(..3));
-    Response {
-        status: status.and_then(|status| status.parse().ok()).expect(head),
-        head: head.to_owned(),
-        body: body.to_owned(),
     }
 }
 
@@ -294,6 +246,16 @@ async fn without_a_majority_of_nodes_orders_are_503_and_sell_nothing() {
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.header("Retry-After"), None);
     service.assert_has(50, 0).await;
+    // Whoever restarts it or looks at it now finds it well, and what ails it.
+    assert_eq!(service.get("/live").await.status, 200);
+    let page = service.get("/metrics").await;
+    assert_eq!(page.status, 200);
+    for line in [
+        r#"lock_acquisitions_total{name="payments::shop::checkout",outcome="no_quorum"} 1"#,
+        r#"payments_requests_total{status="503"} 1"#,
+    ] {
+        assert!(page.body.lines().any(|is| is == line), "{}", page.body);
+    }
 
     majority.iter().for_each(RedisServer::resume);
     service.wait_for_ready(200).await;
@@ -330,10 +292,13 @@ async fn a_service_that_is_told_to_end_finishes_its_open_orders() {
         .await;
         let order = Some(order).filter(|_| !hangs_up);
         service.process.terminate();
-        eventually_async(DEADLINE, "nobody listens any more", || async {
-            TcpStream::connect(&service.address).await.is_err()
-        })
-        .await;
+        service.wait_for_ready(503).await;
+        // It is looked at until its end, and sells nothing more.
+        assert_eq!(service.get("/live").await.status, 200);
+        let page = service.get("/metrics").await;
+        let waits = r#"lock_waiters{name="payments::shop::checkout"} 1"#;
+        assert!(page.body.contains(waits), "{}", page.body);
+        assert_eq!(service.order(ORDER).await.status, 503);
         lease.release().await.expect("released");
         if let Some(order) = order {
             let sold = answer(order).await;
@@ -359,7 +324,7 @@ mod heavy {
     async fn buy(address: String, user: usize) -> u16 {
         let order = format!(r#"{{"product_id": 9921, "user_id": {user}}}"#);
         loop {
-            let response = answer(send(&address, "POST /v1/checkout", &order).await).await;
+            let response = ask(&address, "POST /v1/checkout", &order).await;
             match response.status {
                 // Sooner than `Retry-After` says, which is for those who do not press.
                 429 | 503 => sleep(Duration::from_millis(50)).await,
