@@ -10,6 +10,7 @@
 //! - [`cluster`]: a Redis Cluster, whose slots move and whose primaries fail
 //! - [`fake_sentinel`]: a Sentinel that says what a test has it say
 //! - [`fleet`]: the nodes of a quorum, and what must be true on all of them
+//! - [`prometheus`]: a Prometheus of a test's own
 //! - [`proxy`]: a TCP proxy that refuses, swallows, delays and cuts
 //! - [`recorder`]: who was inside when, in one process and across several
 //! - [`logs`]: what the library logs
@@ -40,6 +41,7 @@ pub mod payments;
 pub mod port;
 pub mod postgres;
 pub mod processes;
+pub mod prometheus;
 pub mod proxy;
 pub mod recorder;
 pub mod remains;
