@@ -153,7 +153,7 @@ impl Picture {
             if let Some((what, until)) = fault.aftermath() {
                 write!(label, "; {what}").ok();
                 let until = self.x(until.min(self.whole));
-                self.rect("fault", (from, top + LANE - 7.0), (until - from, 2.0), "");
+                self.rect("fault", (from, top + LANE - 5.0), (until - from, 2.0), "");
             }
             // Beside the bar, on the side where there is room.
             if from < f64::midpoint(LEFT, RIGHT) {

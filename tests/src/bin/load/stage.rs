@@ -79,7 +79,8 @@ fn log_files(directory: &Path) -> Vec<PathBuf> {
     (1..=SERVICES).map(file).collect()
 }
 
-/// As the library words it when it answers for such a call.
+/// As the library words it when it answers for such a call. Were it worded otherwise, none would be found, and the comparison would
+/// excuse less.
 fn losses(log: &Path) -> usize {
     let log =
         std::fs::read_to_string(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
@@ -141,7 +142,8 @@ impl Stage {
     ) -> (ExitStatus, Vec<String>, Vec<Order>, Vec<Fault>) {
         let record = setting.to.join(RECORD);
         let log = setting.to.join("k6.log");
-        let log = File::create(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+        let errors = File::create(&log);
+        let errors = errors.unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let mut command = k6();
         command
             .args([
@@ -153,7 +155,7 @@ impl Stage {
             ])
             .arg(&record)
             .arg(SCRIPT)
-            .stderr(log)
+            .stderr(errors)
             .envs(self.customers(setting));
         let wall = SystemTime::now();
         self.began = Instant::now();
@@ -167,7 +169,7 @@ impl Stage {
         let rest = setting.whole().saturating_sub(self.began.elapsed());
         let (status, summary) = customers.finish_within(rest + PATIENCE).await;
         let lines = std::fs::read_to_string(&record)
-            .unwrap_or_else(|error| panic!("k6: {status}: {summary:#?}: {error}"));
+            .unwrap_or_else(|error| panic!("k6: {status}, {error}, see {}", log.display()));
         let orders = orders::read(&lines, wall).unwrap_or_else(|error| panic!("{error}"));
         (status, summary, orders, faults)
     }
