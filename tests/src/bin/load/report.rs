@@ -197,17 +197,18 @@ impl Report<'_> {
             run, comparison, ..
         } = self;
         let initial: i64 = run.initial.values().sum();
+        let (sold, stock) = (comparison.sold, comparison.stock);
+        let gone = initial - stock - i64::try_from(sold).unwrap_or(i64::MAX);
+        let rest = match gone {
+            0 => ".".to_owned(),
+            1.. => format!(
+                " + {gone} gone without a sale: the process was killed, or the lease lost, between the two writes of a checkout."
+            ),
+            _ => format!(" - {} sold too often.", -gone),
+        };
         writeln!(
             f,
-            "## The database\n\n{initial} pieces = {} sold + {} in stock + {} gone without a sale{}",
-            comparison.sold,
-            comparison.stock,
-            initial - comparison.stock - i64::try_from(comparison.sold).unwrap_or(i64::MAX),
-            if comparison.half_done == 0 {
-                "."
-            } else {
-                ": the process was killed, or the lease lost, between the two writes of a checkout."
-            }
+            "## The database\n\n{initial} pieces = {sold} sold + {stock} in stock{rest}"
         )?;
         writeln!(
             f,
