@@ -28,7 +28,7 @@ Usage: cron [OPTIONS]
   --schedule CRON   when the job is due, in UTC, seconds first [default: '* * * * * *', every second]
   --ticks N         how many ticks to take part in, or 'forever' [default: 5]
   --skew TIME       how late the slowest clock is, at most 500ms [default: 300ms, with LOCK_NODES 0ms]
-  --job TIME        how long the job takes [default: 20ms]
+  --job TIME        how long the job takes, at most ten minutes: then it is stopped [default: 20ms]
   --ttl TIME        how long the lock outlives a replica that dies, from 1s to 60s [default: 5s]
   --journal FILE    append a line for each of the job's steps, 'tick=… replica=a step=1/4 at=…'
   --grace TIME      how long the job may go on once the process is told to stop [default: 25s]
