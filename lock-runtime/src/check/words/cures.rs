@@ -6,7 +6,8 @@ use crate::check::finding::DownCause;
 pub(super) fn of_down(cause: DownCause) -> &'static str {
     match cause {
         DownCause::NotListening => {
-            "start it, and have it listen there (port, bind); or the host and port at which it listens in its URL"
+            "start it, and have it listen there (port, bind); or the host and port at which it listens in its URL; or, if it is gone \
+             for good, name a server in its place that is started after that, for all clients of the locks"
         }
         DownCause::UnknownHost => {
             "the name of the host in its URL, or what is known of it here (DNS, /etc/hosts)"
@@ -56,7 +57,8 @@ pub(super) fn of_down(cause: DownCause) -> &'static str {
              one after the other, if some of them are gone for good"
         }
         DownCause::Other => {
-            "what it says; or name another server in its place, for all clients of the locks"
+            "what it says; or stop it for good, and then name a server in its place that is started after that, for all clients of \
+             the locks"
         }
     }
 }
