@@ -241,15 +241,15 @@ mod tests {
             assert_eq!(always_meet(list, first(nodes + 2)), is_even, "{nodes} → +2");
             let last_replaced = first(nodes - 1) | 1 << nodes;
             assert_eq!(always_meet(list, last_replaced), is_even, "{nodes}: one");
-            // Whichever it is, one that takes no part any more is in nobody's majority.
-            let gone = 1 << (nodes - 1);
-            let meet = majorities(list)
-                .filter(|mine| mine & gone == 0)
-                .all(|mine| {
-                    let mut others = majorities(last_replaced);
-                    others.all(|theirs| mine & theirs != 0)
-                });
-            assert!(meet, "{nodes}: one that has gone");
+            // However many are replaced, if those take no part any more.
+            for gone in 1..nodes {
+                let left = first(nodes - gone);
+                let with_new = left | first(gone) << nodes;
+                let meet = majorities(list)
+                    .filter(|mine| mine & !left == 0)
+                    .all(|mine| majorities(with_new).all(|theirs| mine & theirs != 0));
+                assert!(meet, "{nodes}: {gone} replaced that have gone");
+            }
         }
         let ways_in = |one: u32, other: u32| {
             let alone = |mine: &u32| majorities(other).any(|theirs| mine & theirs == 0);

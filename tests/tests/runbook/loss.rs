@@ -45,18 +45,19 @@ async fn nobody_is_granted_what_is_held(fleet: Fleet, disk: Disk, back: usize) {
     let killed = kill(fleet.servers());
     restart(&fleet.servers()[..back], disk).await;
     let rival = impatient_process(fleet.servers(), MAX_TTL).build().unwrap();
-    let mut waited = false;
+    let mut had_no_vote = false;
     let second = loop {
         match rival.lock("k").ttl(MAX_TTL).acquire().await {
             Ok(second) => break second,
-            Err(error) => waited |= abstention(&error, &fleet.servers()[0].name()).is_some(),
+            Err(error) => had_no_vote |= abstention(&error, &fleet.servers()[0].name()).is_some(),
         }
         assert!(killed.elapsed() < DEADLINE, "nobody ever gets it");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert!(waited, "nobody had a vote at first");
+    assert!(had_no_vote, "nobody had a vote at first");
     assert!(lease.is_lost(), "{:?} are left", lease.remaining());
-    assert!(killed.elapsed() >= MAX_TTL);
+    let waited_for = killed.elapsed();
+    assert!(waited_for > MAX_TTL * 9 / 10, "{waited_for:?}");
     second.release().await.expect("released");
 }
 

@@ -24,15 +24,18 @@ async fn while_the_old_server_is_there_two_hold_the_lock() {
     }
 }
 
+/// Also if it was not the only one.
 #[tokio::test]
 async fn once_the_old_server_has_gone_nobody_else_gets_in() {
     for (old, new, [of_old, of_new]) in [
         (&[0, 1, 2][..], &[0, 1, 3][..], [1, 3]),
         (&[0, 1, 2, 3, 4], &[0, 1, 2, 3, 5], [4, 10]),
+        (&[0, 1, 2, 3, 4], &[0, 1, 2, 5, 6], [1, 10]),
     ] {
-        let fleet = Fleet::start(old.len() + 1);
+        let gone = old.iter().filter(|node| !new.contains(node));
+        let fleet = Fleet::start(old.len() + gone.clone().count());
         fleet.found().await;
-        fleet.servers()[old.len() - 1].kill();
+        gone.for_each(|&node| fleet.servers()[node].kill());
         let ways = ways_in_meanwhile(&fleet, old, new).await;
         assert_eq!(ways, [nobody_in(of_old), nobody_in(of_new)]);
         fleet.assert_no_keys("*").await;
@@ -105,16 +108,18 @@ async fn a_server_that_is_started_after_the_old_one_has_gone_waits_for_its_lease
     let new = RedisServer::start();
     let servers = fleet.servers()[..2].iter().chain([&new]);
     let rival = started(impatient_process(servers, MAX_TTL)).await;
-    let mut waited = false;
+    let mut had_no_vote = false;
     let second = loop {
         match rival.lock("k").ttl(MAX_TTL).acquire().await {
             Ok(second) => break second,
-            Err(error) => waited |= abstention(&error, &new.name()).is_some(),
+            Err(error) => had_no_vote |= abstention(&error, &new.name()).is_some(),
         }
         assert!(gone.elapsed() < DEADLINE, "nobody ever gets it");
     };
-    assert!(waited, "the new one had no vote at first");
+    assert!(had_no_vote, "the new one had no vote at first");
     assert!(lease.is_lost(), "{:?} are left", lease.remaining());
-    assert!(gone.elapsed() >= MAX_TTL, "{:?}", gone.elapsed());
+    // Servers tell their age by a clock that may be some milliseconds behind when they note their start.
+    let waited_for = gone.elapsed();
+    assert!(waited_for > MAX_TTL * 9 / 10, "{waited_for:?}");
     second.release().await.expect("released");
 }
