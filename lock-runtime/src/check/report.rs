@@ -127,8 +127,9 @@ impl ServerReport {
     }
 
     fn cells(&self) -> [String; 5] {
-        let name = if self.node == self.server {
-            self.node.to_string()
+        // A server of a cluster says which, by the name of the node.
+        let name = if self.server.contains(&*self.node) {
+            self.server.to_string()
         } else {
             format!("{} {}", self.node, self.server)
         };

@@ -122,8 +122,8 @@ impl Finding {
                 "if those fail, a failover is not followed: the others are not asked"
             }
             Kind::SentinelsNotNamed { .. } => {
-                "a majority of all of them has to confirm the primary, and the others are not asked: it loses its vote when fewer \
-                 fail"
+                "a majority of all of them has to confirm the primary, and the others are not asked: fewer of them may fail before \
+                 it has no vote"
             }
             Kind::Replica { .. } => {
                 "it has what its primary has, some time later, so both could grant a lock to two clients; it is refused, and \

@@ -68,9 +68,10 @@ const REPEATED: &str = "(and words that are not shown, as they may repeat the pa
 /// What errors begin with that a login may meet.
 const CODES: [&str; 6] = ["ERR", "WRONGPASS", "NOAUTH", "NOPERM", "LOADING", "DENIED"];
 
-/// Whether Redis 6.2 to 8 or Valkey say this to whoever logs in and asks who they are, to the letter.
+/// Whether Redis 6.2 to 8 or Valkey say this to whoever logs in and asks who they are, to the letter; or we of others.
 fn is_said_to_everybody(reason: &str, user: Option<&str>) -> bool {
-    const ALL_OF_IT: [&str; 9] = [
+    const ALL_OF_IT: [&str; 10] = [
+        NOT_REDIS,
         CLOSED_BY_PEER,
         "WRONGPASS invalid username-password pair or user is disabled.",
         "NOAUTH Authentication required.",
@@ -143,8 +144,13 @@ impl Clues {
             (None, None) if error.is_connection_dropped() => DownCause::PortIsTls.because(CLOSED),
             (None, Some(first)) if !begins_an_answer(first) => stranger(first),
             _ => {
-                let reason = without_password(words(error), login);
-                cause(error, &reason).because(reason)
+                let reason = words(error);
+                let cause = cause(error, &reason);
+                // The system knows nothing of it.
+                if error.is_io_error() {
+                    return cause.because(reason);
+                }
+                cause.because(without_password(reason, login))
             }
         }
     }
@@ -218,6 +224,7 @@ mod tests {
             "e-p",
         ] {
             assert_eq!(shown("locks", password, wrong), wrong);
+            assert_eq!(shown("locks", "Redis", NOT_REDIS), NOT_REDIS);
             let tried = shown("locks", password, may_not);
             assert_eq!(tried, may_not, "{password}");
         }

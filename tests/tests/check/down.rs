@@ -112,6 +112,23 @@ async fn what_is_something_else() {
     )
     .await;
     assert_eq!(said.matches(&server.name()).count(), 1, "{said}");
+    let another = RedisServer::start();
+    let both = format!(
+        "redis+cluster://{},{}",
+        server.url().trim_start_matches("redis://"),
+        another.name()
+    );
+    let said = is_down(
+        both,
+        DownCause::NotInCluster,
+        ServerState::Refused,
+        "redis://",
+    )
+    .await;
+    assert!(
+        said.contains("2 servers were asked, and each: it is not a server of a"),
+        "{said}"
+    );
 
     let as_sentinel = watched.url_by(&[server.name()], watched.group());
     down(as_sentinel, DownCause::NotSentinel, "26379").await;
@@ -214,7 +231,7 @@ async fn sentinels_that_are_not_named() {
     let warned = found(urls(&names[1..]), &not_named(2)).await;
     assert_eq!(warned.severity(), Severity::Warning);
     assert_eq!(warned.nodes().len(), 3);
-    assert!(warned.risk().contains("when fewer fail"), "{warned}");
+    assert!(warned.risk().contains("fewer of them may fail"), "{warned}");
     assert!(warned.change().contains("SENTINEL SENTINELS"), "{warned}");
     let alone = found(urls(&names[..1])[..1].to_vec(), &not_named(1)).await;
     assert!(

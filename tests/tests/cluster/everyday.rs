@@ -277,8 +277,14 @@ async fn a_check_reports_every_server_of_a_cluster() {
         let report = locks.check().await;
         let servers = if prefix.starts_with('{') { 1 } else { 3 };
         assert_eq!(report.servers().len(), servers, "{report}");
+        let shown = report.to_string();
         for server in report.servers() {
             assert_eq!(*server.state(), ServerState::Votes, "{report}");
+            // Its name says which cluster.
+            assert!(
+                shown.contains(&format!("\n{} ", server.server())),
+                "{report}"
+            );
         }
         for finding in report.findings() {
             let kind = format!("{:?}", finding.kind());

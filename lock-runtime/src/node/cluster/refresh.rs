@@ -190,23 +190,21 @@ fn all(mut troubles: Vec<(&Address, Trouble)>) -> Trouble {
         [] => "none of its servers is known".into(),
         // It has the name of the whole.
         [(_, one)] => one.clone(),
+        [(_, first), others @ ..] if others.iter().all(|(_, other)| other == first) => {
+            let reason = format!("{} servers were asked, and each: {first}", troubles.len());
+            Trouble {
+                reason: reason.into(),
+                ..first.clone()
+            }
+        }
         [(_, first), others @ ..] => {
             let same = |cause| others.iter().all(|(_, other)| other.cause == cause);
             let each = troubles
                 .iter()
                 .map(|(address, trouble)| format!("{address}: {trouble}"));
             let reason = each.collect::<Vec<_>>().join("; ");
-            Trouble {
-                reason: reason.into(),
-                cause: Some(first.cause)
-                    .filter(|cause| same(*cause))
-                    .unwrap_or_default(),
-                unfit: first.unfit.clone().filter(|unfit| {
-                    others
-                        .iter()
-                        .all(|(_, other)| other.unfit.as_ref() == Some(unfit))
-                }),
-            }
+            let cause = Some(first.cause).filter(|cause| same(*cause));
+            cause.unwrap_or_default().because(reason)
         }
     }
 }
