@@ -5,7 +5,8 @@
 //! `--features metrics`. Each kind is a process of its own, as a subscriber and a recorder are for good; they take turns.
 //!
 //! For counting instructions: `valgrind --tool=callgrind PROGRAM count KIND CYCLES`, on embedded nodes and one thread; the
-//! difference of two numbers of cycles is what cycles cost.
+//! difference of two numbers of cycles is what cycles cost. `PROGRAM handle kept COUNT` and `PROGRAM handle sought COUNT` are a
+//! counter whose handle is kept, and one that is looked up each time, as the library does.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -184,6 +185,25 @@ fn side_by_side() {
     );
 }
 
+/// A counter with two labels counts so often.
+#[cfg(feature = "metrics")]
+fn handle(how: &str, count: u64) {
+    Kind::Metrics.looks();
+    let name = metrics::Label::from_static_parts("name", "pay");
+    let outcome = metrics::Label::from_static_parts("outcome", "acquired");
+    let key = metrics::Key::from_parts("lock_acquisitions_total", vec![name, outcome]);
+    static METADATA: metrics::Metadata<'static> =
+        metrics::Metadata::new("bench", metrics::Level::INFO, None);
+    let sought = || metrics::with_recorder(|recorder| recorder.register_counter(&key, &METADATA));
+    let kept = sought();
+    for _ in 0..count {
+        match how {
+            "kept" => kept.increment(1),
+            _ => sought().increment(1),
+        }
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -199,6 +219,8 @@ fn main() {
             let count = count.parse().expect("a number");
             drop(cycles(&locks, count).await);
         }),
+        #[cfg(feature = "metrics")]
+        ["handle", how, count] => handle(how, count.parse().expect("a number")),
         _ => side_by_side(),
     }
 }

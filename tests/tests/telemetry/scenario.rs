@@ -2,6 +2,7 @@
 
 use crate::journal::Journal;
 use crate::measured::{self, counter};
+use axum_core::response::IntoResponse;
 use lock_runtime::{LockError, LockManager, LockRequest, OnLost, distributed_lock};
 use lock_tests::{
     DEADLINE, Fleet, Mode, Proxy, dropped_after, eventually, eventually_async, ready,
@@ -237,7 +238,8 @@ impl Stage {
         unconfirmed.await.expect("the body's result stands");
         until_counted("lock_releases_failed_total", &[("name", "unconfirmed")]).await;
 
-        pay(locks, SECRET).await.expect_err("an outage");
+        let outage = pay(locks, SECRET).await.expect_err("an outage");
+        drop(outage.into_response());
         tick(locks, SECRET).await;
         until_counted(
             "lock_node_failures_total",

@@ -207,6 +207,7 @@ fn events_are_those_of_the_table(journal: &Journal) {
         "guarded body was stopped",
         "guarded function did not run",
         "skipped",
+        "answered for a lock",
         "lock acquired",
         "lock not acquired",
     ] {

@@ -12,7 +12,7 @@ use super::catalogue::{
     ACQUISITIONS, HANDOVERS, HOLD, HOLD_RATIO, LOSSES, OUTCOMES, REASONS, RELEASES_FAILED,
     RENEWALS, RENEWED, WAIT, WAITERS,
 };
-use super::{ByWord, METADATA, count, introduce, observe};
+use super::{ByWord, METADATA, catalogue, count, introduce, observe};
 use crate::clock;
 use crate::telemetry::{Outcome, Renewal};
 
@@ -135,11 +135,7 @@ impl Named {
     }
 
     pub(crate) fn renewed(&self, renewal: Renewal) {
-        self.0.renewals.count(match renewal {
-            Renewal::Renewed => "renewed",
-            Renewal::Inconclusive => "inconclusive",
-            Renewal::Lost => "lost",
-        });
+        self.0.renewals.count(catalogue::renewed(renewal));
     }
 
     pub(crate) fn release_failed(&self) {

@@ -4,7 +4,7 @@ use metrics::{Unit, with_recorder};
 
 use crate::hold::Loss;
 use crate::node::Failure;
-use crate::telemetry::Outcome;
+use crate::telemetry::{Outcome, Renewal};
 
 pub(super) const ACQUISITIONS: &str = "lock_acquisitions_total";
 pub(super) const WAIT: &str = "lock_wait_seconds";
@@ -29,7 +29,19 @@ pub(super) const OUTCOMES: [&str; 5] = [
     Outcome::Cancelled.word(),
 ];
 
-pub(super) const RENEWED: [&str; 3] = ["renewed", "inconclusive", "lost"];
+pub(super) const RENEWED: [&str; 3] = [
+    renewed(Renewal::Renewed),
+    renewed(Renewal::Inconclusive),
+    renewed(Renewal::Lost),
+];
+
+pub(super) const fn renewed(renewal: Renewal) -> &'static str {
+    match renewal {
+        Renewal::Renewed => "renewed",
+        Renewal::Inconclusive => "inconclusive",
+        Renewal::Lost => "lost",
+    }
+}
 
 pub(super) const REASONS: [&str; 5] = [
     Loss::Expired.word(),
