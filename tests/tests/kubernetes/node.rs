@@ -229,10 +229,23 @@ async fn a_node_that_is_killed_has_its_locks_when_it_is_back() {
 /// The server goes slowly through what it has to load, as it would with much more.
 #[tokio::test]
 async fn a_node_that_loads_is_alive_and_not_ready() {
-    // Nine seconds of them, and it looks up after a thousand.
-    const LOCKS: usize = 16 * 1024;
-    let slowly = ["--key-load-delay", "500"];
-    let mut node = Node::start("base");
+    const LOCKS: usize = 2000;
+    // Ten seconds of them, and every kilobyte it looks up.
+    let slowly = [
+        "--key-load-delay",
+        "5000",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ];
+    // Between the commands of its file it would look up more rarely than between the data that they have become.
+    let rewriting = [
+        "--auto-aof-rewrite-min-size",
+        "1kb",
+        "--auto-aof-rewrite-percentage",
+        "1",
+    ];
+    let mut node = Node::launch(pod(&Rendered::of("base")), &rewriting);
+    node.wait_until_ready();
     let mut connection = node.connect("shop", PASSWORD).expect("it is ready");
     let mut fill = redis::pipe();
     for number in 0..LOCKS {
@@ -242,6 +255,17 @@ async fn a_node_that_loads_is_alive_and_not_ready() {
             .ignore();
     }
     fill.exec(&mut connection).expect("there is room");
+    eventually_blocking(DEADLINE, "its file is rewritten", || {
+        let info = node.info("persistence");
+        let size = |of: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(of));
+            line.and_then(|size| size.parse::<usize>().ok())
+        };
+        match (size("aof_base_size:"), size("aof_current_size:")) {
+            (Some(base), Some(size)) if base > LOCKS && size - base < LOCKS => Ok(()),
+            _ => Err(info),
+        }
+    });
     node.server.terminate();
     let (status, _) = node.server.finish().await;
     assert!(status.success(), "{status}");

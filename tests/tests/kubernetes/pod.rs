@@ -10,6 +10,7 @@ use crate::rules::values::{containers, list, number, text};
 use lock_tests::DEADLINE;
 use lock_tests::port::ReservedPort;
 use lock_tests::processes::{Peer, example};
+use lock_tests::version::installed;
 use rustix::process::geteuid;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -148,7 +149,7 @@ impl Pod {
         let words = list(words)
             .iter()
             .map(|word| expand(text(word), &variables));
-        command.args(words.map(|word| program(&self.here(&word))));
+        command.args(words.map(|word| program(&self.here(&word), text(&container["image"]))));
         command.env_clear().current_dir("/");
         if let Some(path) = std::env::var_os("PATH") {
             command.env("PATH", path);
@@ -266,12 +267,16 @@ impl Pod {
     }
 }
 
-/// A program by the name that it has in its image.
-fn program(word: &str) -> String {
+/// A program by the name that it has in its image. The server is of the image's version, whatever the other tests run with.
+fn program(word: &str, image: &str) -> String {
     let path = match word {
         "payments" | "cron" => example(word).get_program().to_owned(),
         "redis_exporter" => exporter(),
-        "redis-server" => std::env::var_os("LOCK_REDIS_BIN").unwrap_or_else(|| word.into()),
+        "redis-server" => {
+            let (_, version) = image.rsplit_once(':').expect("a version");
+            let (version, _patch) = version.rsplit_once('.').expect("a patch");
+            installed(version).into()
+        }
         _ => word.into(),
     };
     path.into_string().expect("a path in UTF-8")
