@@ -19,6 +19,9 @@ const KEY: &str = "product:9921";
 
 const ORDER: &str = r#"{"product_id": 9921, "user_id": 7}"#;
 
+/// There is no such product.
+const NO_ORDER: &str = r#"{"product_id": 1, "user_id": 7}"#;
+
 /// Longer than the whole test takes.
 const ALL: u64 = 120;
 
@@ -55,6 +58,10 @@ impl Service {
     /// An order that is under way.
     async fn ordered(&self) -> TcpStream {
         send(&self.address, "POST /v1/checkout", ORDER).await
+    }
+
+    async fn page(&self) -> Response {
+        ask(&self.address, "GET /metrics", "").await
     }
 
     async fn is_ready(&self) -> Result<(), String> {
@@ -163,7 +170,7 @@ impl Stage {
 
     /// Prometheus has nothing to say against the page, neither its form nor its names.
     async fn is_readable(&self) {
-        let page = ask(&self.services[0].address, "GET /metrics", "").await;
+        let page = self.services[0].page().await;
         let format = page.header("Content-Type");
         assert_eq!(format, Some("text/plain; version=0.0.4; charset=utf-8"));
         let mut check = promtool();
@@ -182,7 +189,7 @@ impl Stage {
         assert!(output.status.success(), "{against}\n{}", page.body);
     }
 
-    /// One process sells by itself, and then to some at once, who hand the lock over.
+    /// Both processes sell, and one hands a lock over to those who wait in it.
     async fn sells(&self) {
         for service in &self.services {
             for _ in 0..5 {
@@ -190,11 +197,18 @@ impl Stage {
             }
         }
         let [first, _] = &self.services;
-        let orders = tokio::join!(first.order(), first.order(), first.order(), first.order());
-        let orders = <[Response; 4]>::from(orders);
-        assert!(orders.iter().all(|order| order.status == 200), "{orders:?}");
+        let none = "lock_handovers_total{name=\"payments::shop::checkout\"} 0\n";
+        // A lock goes on while it is new, so the bodies have to be short.
+        let order = || ask(&first.address, "POST /v1/checkout", NO_ORDER);
+        eventually_async(DEADLINE, "a lock is handed over", || async {
+            let orders = tokio::join!(order(), order(), order(), order());
+            let orders = <[Response; 4]>::from(orders);
+            assert!(orders.iter().all(|order| order.status == 404), "{orders:?}");
+            !first.page().await.body.contains(none)
+        })
+        .await;
         self.is_seen("sum(lock_handovers_total) > 0").await;
-        self.is_seen(r#"payments_requests_total{status="200"} > 5"#)
+        self.is_seen(r#"sum(payments_requests_total{status="200"}) == 10"#)
             .await;
     }
 
