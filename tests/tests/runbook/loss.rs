@@ -56,8 +56,7 @@ async fn nobody_is_granted_what_is_held(fleet: Fleet, disk: Disk, back: usize) {
     };
     assert!(had_no_vote, "nobody had a vote at first");
     assert!(lease.is_lost(), "{:?} are left", lease.remaining());
-    let waited_for = killed.elapsed();
-    assert!(waited_for > MAX_TTL * 9 / 10, "{waited_for:?}");
+    assert!(killed.elapsed() >= MAX_TTL);
     second.release().await.expect("released");
 }
 

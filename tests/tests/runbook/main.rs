@@ -31,7 +31,8 @@ fn impatient_process<'a>(
     servers: impl IntoIterator<Item = &'a RedisServer>,
     max_ttl: Duration,
 ) -> LockManagerBuilder {
-    process(servers).node_timeout(max_ttl / 3).max_ttl(max_ttl)
+    let timeout = (max_ttl / 3).min(Duration::from_secs(5));
+    process(servers).node_timeout(timeout).max_ttl(max_ttl)
 }
 
 async fn started(process: LockManagerBuilder) -> LockManager {

@@ -118,8 +118,5 @@ async fn a_server_that_is_started_after_the_old_one_has_gone_waits_for_its_lease
     };
     assert!(had_no_vote, "the new one had no vote at first");
     assert!(lease.is_lost(), "{:?} are left", lease.remaining());
-    // Servers tell their age by a clock that may be some milliseconds behind when they note their start.
-    let waited_for = gone.elapsed();
-    assert!(waited_for > MAX_TTL * 9 / 10, "{waited_for:?}");
     second.release().await.expect("released");
 }
