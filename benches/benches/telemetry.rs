@@ -98,7 +98,7 @@ async fn work(kind: Kind, nodes: &str) {
         let count = line.expect("a line").parse().expect("a number");
         let before = machine::processor_time();
         let mut times = cycles(&locks, count).await;
-        let used = machine::processor_time() - before;
+        let used = machine::processor_time().saturating_sub(before);
         times.sort_unstable();
         let median = times[times.len() / 2].as_nanos();
         println!("{median} {}", used.as_nanos() / count as u128);
@@ -137,7 +137,7 @@ impl Worker {
         writeln!(told, "{CYCLES}").expect("it runs");
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("an answer");
-        let mut numbers = line.split_whitespace().map(|word| word.parse());
+        let mut numbers = line.split_whitespace().map(str::parse);
         let mut number = || numbers.next().expect("two").expect("a number");
         self.medians.push(number());
         self.used.push(number());
@@ -188,12 +188,12 @@ fn side_by_side() {
 /// A counter with two labels counts so often.
 #[cfg(feature = "metrics")]
 fn handle(how: &str, count: u64) {
+    static METADATA: metrics::Metadata<'static> =
+        metrics::Metadata::new("bench", metrics::Level::INFO, None);
     Kind::Metrics.looks();
     let name = metrics::Label::from_static_parts("name", "pay");
     let outcome = metrics::Label::from_static_parts("outcome", "acquired");
     let key = metrics::Key::from_parts("lock_acquisitions_total", vec![name, outcome]);
-    static METADATA: metrics::Metadata<'static> =
-        metrics::Metadata::new("bench", metrics::Level::INFO, None);
     let sought = || metrics::with_recorder(|recorder| recorder.register_counter(&key, &METADATA));
     let kept = sought();
     for _ in 0..count {
