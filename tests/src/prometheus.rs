@@ -28,17 +28,13 @@ pub struct RedisExporter {
 /// A series of a query's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    labels: Value,
+    /// What tells it from others, by name.
+    pub labels: Value,
     /// Its values, oldest first; of an instant query there is one.
     pub values: Vec<f64>,
 }
 
 impl Series {
-    /// A label's value; empty if it has no such label.
-    pub fn label(&self, name: &str) -> &str {
-        self.labels[name].as_str().unwrap_or_default()
-    }
-
     /// Whether any of its values is a number.
     pub fn says_something(&self) -> bool {
         self.values.iter().any(|value| !value.is_nan())
