@@ -1,22 +1,25 @@
 //! What the examples share: the command line, the log, which nodes keep the locks, and being told to stop.
 
+use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::process;
+use std::time::Duration;
 
 use lexopt::Parser;
-use lock_runtime::{ConfigError, LockManager};
+use lock_runtime::LockManager;
 use tokio::signal;
 
 /// A manager of the nodes in `LOCK_NODES`; where that is not set, of embedded nodes, whose locks are for this process only.
 ///
 /// `LOCK_PREFIX` is put before every key, as for a user of the nodes who may use no others; all replicas need the same.
-/// `LOCK_HOLDER` is the name under which an operator finds this process where it holds a lock.
+/// `LOCK_HOLDER` is the name under which an operator finds this process where it holds a lock. `LOCK_NODE_TIMEOUT_MS` is how long
+/// a node may take to answer, where 50 milliseconds are too few.
 ///
 /// # Errors
 ///
-/// [`ConfigError`], when `LOCK_NODES` is set and cannot be used. It is never ignored: replicas that silently lock nothing
-/// but themselves are worse than one that does not start.
-pub fn locks() -> Result<LockManager, ConfigError> {
+/// When one of these is set and cannot be used. It is never ignored: replicas that silently lock nothing but themselves are worse
+/// than one that does not start.
+pub fn locks() -> Result<LockManager, Box<dyn Error>> {
     if !has_lock_nodes() {
         return Ok(LockManager::in_memory());
     }
@@ -27,7 +30,13 @@ pub fn locks() -> Result<LockManager, ConfigError> {
     if let Ok(holder) = std::env::var("LOCK_HOLDER") {
         locks = locks.holder_label(holder);
     }
-    locks.build()
+    if let Ok(millis) = std::env::var("LOCK_NODE_TIMEOUT_MS") {
+        let millis = millis
+            .parse()
+            .map_err(|error| format!("LOCK_NODE_TIMEOUT_MS: {error}: {millis:?}"))?;
+        locks = locks.node_timeout(Duration::from_millis(millis));
+    }
+    Ok(locks.build()?)
 }
 
 /// Whether `LOCK_NODES` is set.

@@ -8,6 +8,9 @@ use std::process::Command;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// Longer than by default, which is 50: these machines are busy, and a node that is slow for once is not what is meant here.
+const NODE_TIMEOUT_MS: u32 = 250;
+
 /// One process of the service, on a loopback port of its own, the same over all its lives. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Payments {
@@ -84,7 +87,9 @@ impl Payments {
             .env("DATABASE_URL", &self.database)
             .env_remove("LOCK_NODES");
         if let Some(nodes) = &self.lock_nodes {
-            command.env("LOCK_NODES", nodes);
+            command
+                .env("LOCK_NODES", nodes)
+                .env("LOCK_NODE_TIMEOUT_MS", NODE_TIMEOUT_MS.to_string());
         }
         command
     }
