@@ -72,10 +72,12 @@ impl Stretch {
     }
 }
 
-/// Looks when it was back: nobody is told 503 or nothing from then on, and a third as many pieces as before are sold at least.
+/// Looks when it was back: nobody is told 503 or nothing for a while from then on, and a third as many pieces as before are sold at
+/// least.
 pub(crate) fn recovery(setting: &Setting, orders: &[Order], faults: &[Fault]) -> Option<Recovery> {
     const STEP: Duration = Duration::from_millis(100);
     const WINDOW: Duration = Duration::from_secs(1);
+    const WHILE: Duration = TTL;
     let first = faults.iter().map(|fault| fault.from).min()?;
     let last = faults.iter().map(|fault| fault.to).max()?;
     let full = setting.ramp() + setting.hold;
@@ -90,11 +92,14 @@ pub(crate) fn recovery(setting: &Setting, orders: &[Order], faults: &[Fault]) ->
             Answer::Sold(_) | Answer::SoldOut | Answer::Busy
         )
     };
-    let last_failure = orders.iter().filter(failed).map(Order::end).max();
-    let well_from = last_failure.map_or(last, |end| last.max(end + Duration::from_millis(1)));
-    let mut from = well_from;
+    let failures: Vec<_> = orders.iter().filter(failed).map(Order::end).collect();
+    let quiet = |from: Duration| {
+        let first = failures.partition_point(|end| *end < from);
+        failures.get(first).is_none_or(|end| *end >= from + WHILE)
+    };
+    let mut from = last;
     while from + WINDOW <= full {
-        if rate(from, from + WINDOW) >= before / 3.0 {
+        if quiet(from) && rate(from, from + WINDOW) >= before / 3.0 {
             return Some(Recovery {
                 before,
                 after: rate(from, full),
@@ -147,7 +152,8 @@ fn wrong(order: &Order, faults: &[Fault]) -> Option<&'static str> {
     };
     let was_down =
         |fault: &Fault| order.end() + MARGIN >= fault.from && order.at <= fault.to + MARGIN;
-    let after_a_fault = |fault: &Fault| order.end() + MARGIN >= fault.from;
+    let began = faults.iter().map(|fault| fault.from).min();
+    let ended = faults.iter().map(|fault| fault.to).max();
     if order.refused > 0 && !faults.iter().filter(killed).any(was_down) {
         return Some("a service that nobody had killed refused a connection");
     }
@@ -155,8 +161,13 @@ fn wrong(order: &Order, faults: &[Fault]) -> Option<&'static str> {
         Answer::Sold(_) | Answer::Busy => None,
         Answer::SoldOut if order.product == SCARCE => None,
         Answer::SoldOut => Some("sold out, of a product of which there is enough"),
-        Answer::Outage if faults.iter().any(after_a_fault) => None,
-        Answer::Outage => Some("503, and nothing had been done to the nodes"),
+        Answer::Outage if began.is_none_or(|began| order.end() + MARGIN < began) => {
+            Some("503, and nothing had been done to the nodes")
+        }
+        Answer::Outage if ended.is_some_and(|ended| order.end() > ended + SETTLED_WITHIN) => {
+            Some("503, long after the last fault")
+        }
+        Answer::Outage => None,
         Answer::Missing if faults.iter().any(was_dying) => None,
         Answer::Missing => Some("no answer from a service that nobody had killed"),
         Answer::Refused => Some("no service listened"),
@@ -292,7 +303,7 @@ mod tests {
         // Once more after two seconds.
         let outage = back(|at| (at == 35_000).then_some(Answer::Outage));
         assert!(
-            outage.is_some_and(|back| back.as_millis() == 2001),
+            outage.is_some_and(|back| back.as_millis() == 2100),
             "{outage:?}"
         );
         // Busy for three seconds: 429 is allowed, and not all is well.
@@ -302,15 +313,18 @@ mod tests {
             "{busy:?}"
         );
         assert_eq!(back(|at| (at > 33_000).then_some(Answer::Busy)), None);
-        assert_eq!(back(|at| (at == 44_900).then_some(Answer::Missing)), None);
+        let fails = back(|at| (at > 33_000).then_some(Answer::Missing));
+        assert_eq!(fails, None);
     }
 
     #[test]
     fn not_being_back_in_time_is_found() {
         let never = steady(|at| (at > 33_000).then_some(Answer::Busy));
         assert_one(&never, &planned(), "not back to normal before the end");
-        let late = steady(|at| (at == 43_500).then_some(Answer::Outage));
-        assert_one(&late, &planned(), "only 10.5 s after");
+        let late = steady(|at| ((33_000..44_000).contains(&at)).then_some(Answer::Busy));
+        assert_one(&late, &planned(), "after the last fault");
+        let again = steady(|at| (at == 44_000).then_some(Answer::Outage));
+        assert_one(&again, &planned(), "503, long after");
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Report<'_> {
         match back {
             Some(back) => writeln!(
                 f,
-                "Back to normal {} ms after the last fault, by itself: from then on nobody was told 503 or nothing, and at least a third \
+                "Back to normal {} ms after the last fault, by itself: nobody was told 503 or nothing for 5 s from then on, and at least a third \
                  as many pieces were sold as before. Before the first fault {before:.0} a second were sold, and after that {after:.0}.\n",
                 back.as_millis()
             ),
