@@ -1,7 +1,7 @@
 //! Other processes that talk with a test line by line: standard input one way, standard output the other.
 
 use crate::leash::LeashedChild;
-use crate::wait::{DEADLINE, eventually};
+use crate::wait::{DEADLINE, eventually, eventually_async};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -163,6 +163,40 @@ pub fn example(name: &str) -> Command {
         path.display()
     );
     Command::new(path)
+}
+
+/// Runs an example to its end on these nodes: its exit code, and what it said.
+pub async fn run_example(
+    name: &str,
+    lock_nodes: Option<&str>,
+    arguments: &[&str],
+) -> (Option<i32>, String) {
+    let mut command = example(name);
+    command.env_remove("LOCK_NODES").args(arguments);
+    if let Some(nodes) = lock_nodes {
+        command.env("LOCK_NODES", nodes);
+    }
+    let (status, lines) = Peer::start(command).finish().await;
+    (status.code(), lines.join("\n"))
+}
+
+/// Runs it until it says what is expected: it is as impatient as a service, and a machine that is busy makes nodes look slow.
+pub async fn example_says(
+    name: &str,
+    lock_nodes: &str,
+    arguments: &[&str],
+    code: i32,
+    expected: impl Fn(&str) -> bool,
+) {
+    eventually_async(DEADLINE, "it says what is expected", || async {
+        let (ended, said) = run_example(name, Some(lock_nodes), arguments).await;
+        if ended == Some(code) && expected(&said) {
+            Ok(())
+        } else {
+            Err(format!("{ended:?}\n{said}"))
+        }
+    })
+    .await;
 }
 
 /// A command that runs Python with packages of those in `tests/interop`: `$LOCK_TEST_PYTHON`, else the environment that

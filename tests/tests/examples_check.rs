@@ -1,29 +1,14 @@
 //! The example `check` as operators run it: its exit code says what a script needs to know.
 
-use lock_tests::processes::{Peer, example};
-use lock_tests::{DEADLINE, Fleet, RedisServer, eventually_async};
+use lock_tests::processes::{example_says, run_example};
+use lock_tests::{Fleet, RedisServer};
 
 async fn check(lock_nodes: Option<&str>, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = example("check");
-    command.env_remove("LOCK_NODES").args(arguments);
-    if let Some(nodes) = lock_nodes {
-        command.env("LOCK_NODES", nodes);
-    }
-    let (status, lines) = Peer::start(command).finish().await;
-    (status.code(), lines.join("\n"))
+    run_example("check", lock_nodes, arguments).await
 }
 
-/// Runs it until it says what is expected: it is as impatient as a service, and a machine that is busy makes nodes look slow.
 async fn says(nodes: &str, arguments: &[&str], code: i32, expected: impl Fn(&str) -> bool) {
-    eventually_async(DEADLINE, "it says what is expected", || async {
-        let (ended, said) = check(Some(nodes), arguments).await;
-        if ended == Some(code) && expected(&said) {
-            Ok(())
-        } else {
-            Err(format!("{ended:?}\n{said}"))
-        }
-    })
-    .await;
+    example_says("check", nodes, arguments, code, expected).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! The example `lock` as operators run it: what it says, what it does, and its exit code.
 
 use lock_runtime::{LockError, LockManager};
-use lock_tests::processes::{Peer, example};
-use lock_tests::{DEADLINE, Fleet, eventually, eventually_async};
+use lock_tests::processes::{example_says, run_example};
+use lock_tests::{DEADLINE, Fleet, eventually};
 use std::time::Duration;
 
 /// Renewed every two seconds.
@@ -11,26 +11,11 @@ const TTL: Duration = Duration::from_secs(6);
 const PREFIX: &str = "shop:";
 
 async fn lock(lock_nodes: Option<&str>, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = example("lock");
-    command.env_remove("LOCK_NODES").args(arguments);
-    if let Some(nodes) = lock_nodes {
-        command.env("LOCK_NODES", nodes);
-    }
-    let (status, lines) = Peer::start(command).finish().await;
-    (status.code(), lines.join("\n"))
+    run_example("lock", lock_nodes, arguments).await
 }
 
-/// Runs it until it says what is expected: it is as impatient as a service, and a machine that is busy makes nodes look slow.
 async fn says(nodes: &str, arguments: &[&str], code: i32, expected: impl Fn(&str) -> bool) {
-    eventually_async(DEADLINE, "it says what is expected", || async {
-        let (ended, said) = lock(Some(nodes), arguments).await;
-        if ended == Some(code) && expected(&said) {
-            Ok(())
-        } else {
-            Err(format!("{ended:?}\n{said}"))
-        }
-    })
-    .await;
+    example_says("lock", nodes, arguments, code, expected).await;
 }
 
 async fn service(fleet: &Fleet) -> LockManager {
