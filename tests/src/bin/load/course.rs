@@ -158,7 +158,6 @@ fn wrong(order: &Order, faults: &[Fault]) -> Option<&'static str> {
         return Some("a service that nobody had killed refused a connection");
     }
     match order.answer {
-        Answer::Sold(_) | Answer::Busy => None,
         Answer::SoldOut if order.product == SCARCE => None,
         Answer::SoldOut => Some("sold out, of a product of which there is enough"),
         Answer::Outage if began.is_none_or(|began| order.end() + MARGIN < began) => {
@@ -167,10 +166,10 @@ fn wrong(order: &Order, faults: &[Fault]) -> Option<&'static str> {
         Answer::Outage if ended.is_some_and(|ended| order.end() > ended + SETTLED_WITHIN) => {
             Some("503, long after the last fault")
         }
-        Answer::Outage => None,
         Answer::Missing if faults.iter().any(was_dying) => None,
         Answer::Missing => Some("no answer from a service that nobody had killed"),
         Answer::Refused => Some("no service listened"),
+        Answer::Sold(_) | Answer::Busy | Answer::Outage => None,
         Answer::Wrong(_) => Some("a status that is neither 200, 409, 429 nor 503"),
     }
 }
