@@ -30,10 +30,17 @@ enum Kind {
 }
 
 impl Kind {
-    #[cfg(feature = "metrics")]
-    const ALL: &[Self] = &[Self::Nobody, Self::Tracing, Self::Metrics, Self::Both];
-    #[cfg(not(feature = "metrics"))]
-    const ALL: &[Self] = &[Self::Nobody, Self::Tracing];
+    const ALL: [Self; 4] = [Self::Nobody, Self::Tracing, Self::Metrics, Self::Both];
+
+    /// Those that there can be in this build.
+    fn possible() -> &'static [Self] {
+        let all: &[Self] = &Self::ALL;
+        if cfg!(feature = "metrics") {
+            all
+        } else {
+            &all[..2]
+        }
+    }
 
     fn word(self) -> &'static str {
         match self {
@@ -45,7 +52,7 @@ impl Kind {
     }
 
     fn read(word: &str) -> Self {
-        let mut all = Self::ALL.iter().copied();
+        let mut all = Self::possible().iter().copied();
         let found = all.find(|kind| kind.word() == word);
         found.unwrap_or_else(|| panic!("{word}: there is no such kind without the feature metrics"))
     }
@@ -154,7 +161,7 @@ impl Worker {
 fn side_by_side() {
     let fleet = lock_benches::servers::start(NODES);
     let nodes = fleet.lock_nodes();
-    let mut workers: Vec<_> = Kind::ALL
+    let mut workers: Vec<_> = Kind::possible()
         .iter()
         .map(|kind| Worker::start(*kind, &nodes))
         .collect();
