@@ -67,20 +67,22 @@ impl Site {
 
     /// Waits until the manager has nothing to do but to be connected. `others`: tasks of the test on the same runtime.
     ///
-    /// One task more may be there, the one that renews: it looks once more when the last lease would have been due.
+    /// Of each node somebody keeps the connection, and somebody tells how it stands (the feature `metrics`). One task more may be
+    /// there, the one that renews: it looks once more when the last lease would have been due.
     #[track_caller]
     pub fn idle(&self, locks: &LockManager, others: usize) -> impl Future<Output = ()> {
-        let connections = match self {
-            Self::Servers(fleet) => fleet.servers().len(),
+        const OF_EACH_NODE: usize = 2;
+        let expected = match self {
+            Self::Servers(fleet) => fleet.servers().len() * OF_EACH_NODE,
             Self::Embedded(_) => others,
         };
         let locks = locks.clone();
         let idle = eventually(DEADLINE, "no task is left", move || {
             let tasks = lock_runtime::__private::tasks(&locks);
-            if (connections..=connections + 1).contains(&tasks) {
+            if (expected..=expected + 1).contains(&tasks) {
                 Ok(())
             } else {
-                Err(format!("{tasks} tasks for {connections} connections"))
+                Err(format!("{tasks} tasks, where {expected} are expected"))
             }
         });
         async move {
