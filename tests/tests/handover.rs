@@ -430,7 +430,9 @@ async fn whoever_asks_next_comes_behind_the_release() {
     eventually(DEADLINE, "nothing is left", || fleet.nodes_with("k") == 0).await;
     assert_eq!(locks.stats().handed_over, 0);
     for server in fleet.servers() {
-        assert_eq!(server.command_stats()["set"], 4 * 100);
+        // A server may be told now that it votes.
+        let sets = server.command_stats()["set"];
+        assert!((400..=401).contains(&sets), "{sets}");
     }
 }
 
