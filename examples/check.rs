@@ -12,8 +12,7 @@ const HELP: &str = "\
 Looks at the lock nodes in LOCK_NODES, and says what about them makes locks unsafe or will keep people from them.
 
   --prefix PREFIX    what the service puts before its keys: permissions are tried for it (default: nothing)
-  --max-ttl SECONDS  its longest lease, for which a node that restarted has no vote; with less, it has its vote too soon, and
-                     for everybody (default: 60)
+  --max-ttl SECONDS  its longest lease: for so long a node that restarted has no vote (default: 60)
 
 Exits with 0 if there is no problem, also where there are warnings, with 1 if there are problems, and with 2 if the nodes
 could not be looked at, as LOCK_NODES is not set or not understood.

@@ -16,7 +16,7 @@ Usage: lock inspect KEY [OPTIONS]
        lock release KEY [--yes] [OPTIONS]
 
   --prefix PREFIX    what the service puts before its keys; KEY is without it (default: nothing)
-  --max-ttl SECONDS  its longest lease, never less: a node that restarted would vote too soon, for everybody (default: 60)
+  --max-ttl SECONDS  its longest lease: for so long a node that restarted has no vote (default: 60)
   --yes              release: do it; without it, only say from whom it would be taken
   --help             this text
 

@@ -9,6 +9,15 @@ use std::time::{Duration, Instant};
 /// The key under which a server remembers that it has a vote: it outlives all locks.
 pub const MARKER: &str = "lock-runtime:votes";
 
+/// In which life a server remembers that it has a vote: its `run_id`, and behind a colon since when it has been a primary.
+pub fn voted_in(server: &RedisServer) -> Option<String> {
+    let life_and_grounds = server.get(MARKER)?;
+    let (life, _) = life_and_grounds
+        .split_once('/')
+        .unwrap_or((&life_and_grounds, ""));
+    Some(life.to_owned())
+}
+
 /// Whether a server keeps a key for itself: that, or since when it has been known.
 pub fn is_kept(key: &str) -> bool {
     key.contains(MARKER)

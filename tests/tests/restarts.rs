@@ -3,7 +3,7 @@
 //! The nodes are killed, and come back without their data or with what an append-only file has.
 
 use lock_runtime::{LockError, LockManager, Vote};
-use lock_tests::fleet::MARKER;
+use lock_tests::fleet::{MARKER, voted_in};
 use lock_tests::server::Options;
 use lock_tests::{
     DEADLINE, Disk, Fleet, Mode, Recorder, RedisServer, eventually, eventually_async, ready,
@@ -112,7 +112,7 @@ async fn seems_older(server: &RedisServer) {
 /// Knows its present life, which it does once a manager has found that it votes.
 fn remembers_this_life(server: &RedisServer) -> bool {
     let run_id: Option<String> = about(server, "run_id");
-    run_id.is_some() && server.get(MARKER) == run_id
+    run_id.is_some() && voted_in(server) == run_id
 }
 
 async fn a_rival_waits_until_the_lease_is_over(persistence: Persistence) {

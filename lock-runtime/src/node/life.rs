@@ -28,6 +28,9 @@
 //! remembers, under a key of its own, in which life it was last known to have a vote: while it is in that life it has lost
 //! nothing. A replica has that key from its primary, and is in no such life. If all nodes are kept out and none remembers
 //! anything, the deployment is new, and all are admitted; so not all nodes that were told may forget it at the same time.
+//!
+//! A server that was kept out remembers for how long. A client whose leases may be longer than that does not take it for an
+//! answer: or one process with a smaller `max_ttl` would have it vote for all the others, before what it forgot is over.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -54,6 +57,8 @@ pub(super) struct Life {
     id: Option<Arc<str>>,
     /// It has had others since it was started.
     promoted: bool,
+    /// For how long a lease of this client may last.
+    max_ttl: Duration,
     /// It does not remember since when it has been known.
     is_to_be_noted: bool,
     standing: Mutex<Known>,
@@ -61,8 +66,27 @@ pub(super) struct Life {
 
 #[derive(Clone, Copy, Debug)]
 enum Known {
-    Votes,
+    Votes(Grounds),
     Young { until: Instant, unknown: bool },
+}
+
+/// Why it has a vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grounds {
+    /// It was new, as all the others were: there is nothing that it could have forgotten.
+    New,
+    /// It was kept out for as long as a lease of these milliseconds may last.
+    KeptOut(u128),
+}
+
+impl Grounds {
+    /// As the server remembers it, behind its life.
+    fn words(self) -> String {
+        match self {
+            Self::New => String::new(),
+            Self::KeptOut(millis) => format!("/{millis}"),
+        }
+    }
 }
 
 /// What a server remembers, as it answers.
@@ -133,13 +157,16 @@ impl Life {
         let life = Self {
             id,
             promoted,
+            max_ttl: rule.max_ttl.unwrap_or_default(),
             is_to_be_noted: counts_from_meeting && known_for.is_none(),
             standing: Mutex::new(match until.filter(|until| *until > now) {
                 Some(until) => Known::Young {
                     until,
                     unknown: false,
                 },
-                None => Known::Votes,
+                None => Known::Votes(Grounds::KeptOut(
+                    rule.max_ttl.unwrap_or_default().as_millis(),
+                )),
             }),
         };
         life.note(&memory.voted_in);
@@ -169,19 +196,31 @@ impl Life {
 
     /// Takes note of what the server remembers.
     pub(super) fn note(&self, remembered: &Value) -> Standing {
-        let in_this_life = match (remembered, &self.id) {
-            (Value::BulkString(remembered), Some(id)) => self.is_remembered(remembered, id),
-            _ => false,
+        let grounds = match (remembered, &self.id) {
+            (Value::BulkString(remembered), Some(id)) => self.grounds(remembered, id),
+            _ => None,
         };
-        if in_this_life {
-            self.admit();
-        } else {
-            let mut known = self.known();
-            if let Known::Young { unknown, .. } = &mut *known {
-                *unknown = *remembered == Value::Nil;
-            }
+        let known = &mut *self.known();
+        match (grounds, &mut *known) {
+            (_, Known::Votes(Grounds::New)) | (None, Known::Votes(_)) => {}
+            (Some(grounds), _) => *known = Known::Votes(grounds),
+            (None, Known::Young { unknown, .. }) => *unknown = *remembered == Value::Nil,
         }
-        self.standing()
+        self.stands(known)
+    }
+
+    /// Why it has a vote for this client, if what it remembers is of this life and says so.
+    fn grounds(&self, remembered: &[u8], id: &str) -> Option<Grounds> {
+        let remembered = std::str::from_utf8(remembered).ok()?;
+        let (life, grounds) = match remembered.split_once('/') {
+            None => (remembered, Grounds::New),
+            Some((life, millis)) => (life, Grounds::KeptOut(millis.parse().ok()?)),
+        };
+        let is_enough = match grounds {
+            Grounds::New => true,
+            Grounds::KeptOut(millis) => millis >= self.max_ttl.as_millis(),
+        };
+        (is_enough && self.is_remembered(life.as_bytes(), id)).then_some(grounds)
     }
 
     /// One that has forgotten that it was promoted is in the same life as before it did.
@@ -197,16 +236,32 @@ impl Life {
         self.id.as_deref() == Some(life)
     }
 
+    /// It is new, as all others are.
     pub(super) fn admit(&self) {
-        *self.known() = Known::Votes;
+        *self.known() = Known::Votes(Grounds::New);
     }
 
-    /// The command that makes the server remember that it has a vote in this life.
-    pub(super) fn mark(&self, target: &Target) -> Option<Cmd> {
-        let mut command = redis::cmd("SET");
-        command.arg(target.marker()?).arg(self.id.as_deref()?);
-        command.arg("EX").arg(REMEMBERED.as_secs());
-        Some(command)
+    /// The command that makes the server remember that it is admitted in this life.
+    pub(super) fn admission(&self, target: &Target) -> Option<Cmd> {
+        mark(target, self.voted_by(Grounds::New)?)
+    }
+
+    /// The same where it has a vote, with what it has it for.
+    pub(super) fn reminder(&self, target: &Target) -> Option<Cmd> {
+        mark(target, self.voted()?)
+    }
+
+    fn voted(&self) -> Option<String> {
+        let known = *self.known();
+        match known {
+            Known::Votes(grounds) => self.voted_by(grounds),
+            Known::Young { .. } => None,
+        }
+    }
+
+    fn voted_by(&self, grounds: Grounds) -> Option<String> {
+        let life = self.id.as_deref()?;
+        Some(format!("{life}{}", grounds.words()))
     }
 
     /// The command that makes the server remember since when it has been known in this life, where it has no vote yet.
@@ -221,7 +276,10 @@ impl Life {
     }
 
     pub(super) fn standing(&self) -> Standing {
-        let mut known = self.known();
+        self.stands(&mut self.known())
+    }
+
+    fn stands(&self, known: &mut Known) -> Standing {
         if let Known::Young { until, unknown } = *known {
             let for_another = until.saturating_duration_since(Instant::now());
             if !for_another.is_zero() {
@@ -230,7 +288,7 @@ impl Life {
                     unknown: self.id.clone().filter(|_| unknown),
                 };
             }
-            *known = Known::Votes;
+            *known = Known::Votes(Grounds::KeptOut(self.max_ttl.as_millis()));
         }
         Standing::Votes
     }
@@ -238,6 +296,13 @@ impl Life {
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn mark(target: &Target, voted: String) -> Option<Cmd> {
+    let mut command = redis::cmd("SET");
+    command.arg(target.marker()?).arg(voted);
+    command.arg("EX").arg(REMEMBERED.as_secs());
+    Some(command)
 }
 
 /// In which life a server has been since it was promoted, if it says that it was.
@@ -435,6 +500,50 @@ mod tests {
             None
         );
         assert_eq!(unknown(standing(&promoted, remembers("abc"))), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_kept_out_for_less_than_a_lease_may_last_does_not_vote_for_those_who_have_such_leases()
+     {
+        let young = |remembered| first_met(&info(1), &remembers(remembered), RULE);
+        for enough in ["abc", "abc/60000", "abc/60001", "abc:x/60000"] {
+            assert_eq!(young(enough).votes(), Ok(()), "{enough}");
+        }
+        for other in [
+            "abc/59999",
+            "abc/",
+            "abc/-1",
+            "abc/1e9",
+            "/60000",
+            "abcd/60000",
+        ] {
+            assert!(young(other).votes().is_err(), "{other}");
+            assert_eq!(young(other).voted(), None, "{other}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_remembers_is_what_it_has_its_vote_for() {
+        let voted = |life: &Life| life.voted();
+        let old = first_met(&info(61), &Value::Nil, RULE);
+        assert_eq!(voted(&old).as_deref(), Some("abc/60000"));
+        old.note(&remembers("abc/90000"));
+        assert_eq!(voted(&old).as_deref(), Some("abc/90000"), "as another says");
+        old.note(&remembers("abc/1000"));
+        assert_eq!(voted(&old).as_deref(), Some("abc/90000"));
+        old.note(&remembers("abc"));
+        assert_eq!(voted(&old).as_deref(), Some("abc"));
+        old.note(&remembers("abc/90000"));
+        assert_eq!(voted(&old).as_deref(), Some("abc"));
+
+        let young = first_met(&info(1), &Value::Nil, RULE);
+        assert_eq!(voted(&young), None);
+        tokio::time::advance(MAX_TTL).await;
+        assert_eq!(young.votes(), Ok(()));
+        assert_eq!(voted(&young).as_deref(), Some("abc/60000"));
+        let new = first_met(&info(1), &Value::Nil, RULE);
+        new.admit();
+        assert_eq!(voted(&new).as_deref(), Some("abc"));
     }
 
     #[tokio::test]

@@ -142,8 +142,8 @@ impl Link {
         if !self.life.is(life) {
             return Err("it restarted meanwhile".into());
         }
-        if let Some(mark) = self.life.mark(target) {
-            self.send(&mark, limit).await?;
+        if let Some(admission) = self.life.admission(target) {
+            self.send(&admission, limit).await?;
             self.life.admit();
         }
         Ok(())
@@ -152,9 +152,10 @@ impl Link {
     /// Has the server remember that it votes, from when it does, again and again. Never returns.
     pub(super) async fn remind(&self, target: &Target) {
         const PAUSE: Duration = Duration::from_secs(3600);
-        let (Some(marker), Some(mark)) = (target.marker(), self.life.mark(target)) else {
+        let Some(marker) = target.marker().filter(|_| self.life.is_known()) else {
             return std::future::pending().await;
         };
+        let question = redis::cmd("GET").arg(marker).take();
         if let Some(introduction) = self.life.introduce(target) {
             self.tell(&introduction, target).await;
         }
@@ -167,15 +168,20 @@ impl Link {
                     unknown: Some(_),
                 } => {
                     sleep(backoff.next().min(for_another)).await;
-                    let question = redis::cmd("GET").arg(marker).take();
                     if let Some(known) = self.tell(&question, target).await {
                         self.life.note(&known);
                     }
                 }
                 Standing::Abstains { for_another, .. } => sleep(for_another).await,
                 Standing::Votes => {
+                    // It may remember more than is known here, which is not to be forgotten.
+                    if let Some(known) = self.tell(&question, target).await {
+                        self.life.note(&known);
+                    }
                     // A server that does not take it is told again; what it cannot remember only makes it wait longer.
-                    self.tell(&mark, target).await;
+                    if let Some(reminder) = self.life.reminder(target) {
+                        self.tell(&reminder, target).await;
+                    }
                     sleep(PAUSE).await;
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::{impatient_process, started};
 use lock_runtime::LockManager;
-use lock_tests::fleet::MARKER;
+use lock_tests::fleet::voted_in;
 use lock_tests::version::installed;
 use lock_tests::{DEADLINE, Fleet, Recorder, RedisServer, eventually};
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn a_job_goes_on_while_redis_is_upgraded_under_it() {
         assert!(server.exists("{k}:fence"), "{version}: it read the file");
         eventually(DEADLINE, "it votes again", || {
             assert!(!job.is_finished(), "the job was stopped\n{record}");
-            server.get(MARKER) == run_id(server)
+            voted_in(server) == run_id(server)
         })
         .await;
     }

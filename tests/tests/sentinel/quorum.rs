@@ -2,7 +2,7 @@
 
 use super::{TTL, manager, patient};
 use lock_runtime::{LockError, LockManager, LockManagerBuilder, Vote};
-use lock_tests::fleet::MARKER;
+use lock_tests::fleet::{MARKER, voted_in};
 use lock_tests::sentinel::FAILOVER;
 use lock_tests::{
     DEADLINE, FakeSentinel, Fleet, Mode, Proxy, Recorder, RedisServer, Watched, acl, eventually,
@@ -128,7 +128,7 @@ async fn one_of_three_groups_fails_over_and_nobody_notices_and_it_votes_when_no_
         )
     };
     eventually(DEADLINE, "it remembers this life", || {
-        new.get(MARKER) == Some(life(new))
+        voted_in(new) == Some(life(new))
     })
     .await;
     let late = of(urls());

@@ -2,7 +2,7 @@
 
 use crate::history::{CONTINUED, FAULTS, Findings, KILLED, examine, fault};
 use crate::setting::{CLIENTS, CLIENTS_IN_TROUBLE, CLOCKS, MAX_TTL, NODES, SERVERS_IN_TROUBLE};
-use lock_tests::fleet::MARKER;
+use lock_tests::fleet::{MARKER, voted_in};
 use lock_tests::processes::Peer;
 use lock_tests::recorder::Inside;
 use lock_tests::{DEADLINE, Disk, Fleet, Mode, Proxy, Recorder, RedisServer, eventually};
@@ -215,7 +215,7 @@ impl Stage {
         eventually(DEADLINE, "a restarted server has its vote back", || {
             let info: redis::InfoDict = server.command(&["INFO", "server"]);
             let run_id: Option<String> = info.get("run_id");
-            run_id.is_some() && server.get(MARKER) == run_id
+            run_id.is_some() && voted_in(server) == run_id
         })
         .await;
     }
