@@ -54,6 +54,10 @@ stops: after 23 seconds at the latest, and then with no lock held. What is asked
 /// which Kubernetes kills (`terminationGracePeriodSeconds`).
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long the database's connections have to be given back. One that is asked something and does not answer, as it hangs
+/// itself, would keep the process for ever.
+const LEAVE: Duration = Duration::from_secs(1);
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = match options(HELP, Options::parse) {
@@ -124,7 +128,9 @@ async fn serve(options: Options) -> Result<(), Box<dyn Error>> {
     if shutdown.stopped > 0 {
         tracing::error!("{} checkouts were cut off", shutdown.stopped);
     }
-    shop.store.close().await;
+    if timeout(LEAVE, shop.store.close()).await.is_err() {
+        tracing::warn!("the database still owes answers");
+    }
     Ok(())
 }
 

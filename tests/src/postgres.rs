@@ -92,17 +92,24 @@ impl Postgres {
             .unwrap_or_else(|error| panic!("{statement}: {error}"))
     }
 
-    fn try_query(&self, statement: &str) -> Result<String, String> {
-        let client = self.programs.join("psql");
-        let output = Command::new(&client)
+    /// Postgres's own client, for what takes more than one statement on one connection: these are read from its input.
+    pub fn client(&self) -> Command {
+        let mut client = Command::new(self.programs.join("psql"));
+        client
             .args(["--no-psqlrc", "--no-align", "--tuples-only"])
             .args(["--username", USER, "--dbname", "postgres", "--port", PORT])
             .arg("--host")
-            .arg(self.directory.path())
+            .arg(self.directory.path());
+        client
+    }
+
+    fn try_query(&self, statement: &str) -> Result<String, String> {
+        let mut client = self.client();
+        let output = client
             .args(["--command", statement])
             .stdin(Stdio::null())
             .output()
-            .unwrap_or_else(|error| missing(&client, &error));
+            .unwrap_or_else(|error| missing(Path::new(client.get_program()), &error));
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout)
                 .trim_end()

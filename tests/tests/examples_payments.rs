@@ -16,6 +16,9 @@ const TTL: Duration = Duration::from_secs(30);
 /// The lock that the example takes to sell its product.
 const KEY: &str = "product:9921";
 
+/// How long a service may take to end, by its help.
+const AT_MOST: Duration = Duration::from_secs(23);
+
 const ORDER: &str = r#"{"product_id": 9921, "user_id": 7}"#;
 
 /// A new database file.
@@ -308,6 +311,29 @@ async fn a_service_that_is_told_to_end_finishes_its_open_orders() {
         shop.assert_has(49, 1).await;
         fleet.assert_no_keys("*").await;
     }
+}
+
+/// A request waits for a row that somebody else has and does not give back. It cannot be answered, and the service ends without.
+#[tokio::test]
+async fn a_database_that_does_not_answer_keeps_no_service_from_ending() {
+    let postgres = Postgres::start();
+    let mut command = service();
+    command.env("DATABASE_URL", postgres.url());
+    let mut service = Service::start(command).await;
+    let mut other = Peer::start(postgres.client());
+    other.say("BEGIN; LOCK TABLE products;");
+    other.expect("BEGIN").await;
+    other.expect("LOCK TABLE").await;
+
+    let _asked = send(&service.address, "GET /v1/products/9921", "").await;
+    eventually(DEADLINE, "the database owes an answer", || {
+        let waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        postgres.query(waiting) == "1"
+    })
+    .await;
+    service.process.terminate();
+    let (status, _) = service.process.finish_within(2 * AT_MOST).await;
+    assert_eq!(status.code(), Some(0));
 }
 
 /// Each of these keeps the machine busy for some seconds.
