@@ -140,6 +140,16 @@ pub(crate) fn violations(setting: &Setting, orders: &[Order], faults: &[Fault]) 
         }
         _ => {}
     }
+    // Nor would anything be wrong where everybody is turned away.
+    if !orders
+        .iter()
+        .any(|order| matches!(order.answer, Answer::Sold(_)))
+    {
+        violations.push(format!(
+            "nothing was sold to any of {} orders",
+            orders.len()
+        ));
+    }
     violations
 }
 
@@ -324,6 +334,14 @@ mod tests {
         assert_one(&late, &planned(), "after the last fault");
         let again = steady(|at| (at == 44_000).then_some(Answer::Outage));
         assert_one(&again, &planned(), "503, long after");
+    }
+
+    #[test]
+    fn a_load_that_buys_nothing_shows_nothing() {
+        let busy = steady(|_| Some(Answer::Busy));
+        assert_one(&busy, &[], "nothing was sold to any of 499");
+        assert_one(&[], &[], "nothing was sold to any of 0");
+        assert_eq!(found(&once(100, Answer::Busy), &[]), [""; 0]);
     }
 
     #[test]
