@@ -7,8 +7,10 @@ use lock_runtime::{LockManager, LockManagerBuilder, Severity};
 use lock_tests::port::ReservedPort;
 use lock_tests::processes::Peer;
 use lock_tests::{DEADLINE, cycle, eventually_async, eventually_blocking, ready};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 pub(crate) const PASSWORD: &str = "a-password_of.the~shop";
@@ -171,6 +173,27 @@ async fn a_single_node_will_do_for_trying_things() {
     ready(&locks).await;
     assert!(locks.check().await.is_safe());
     cycle(&locks, "order:1", DEADLINE).await;
+}
+
+/// A password that is made of nothing is the same everywhere, and would be no secret.
+#[test]
+fn a_node_without_a_source_of_chance_does_not_start() {
+    let pod = pod(&Rendered::of("base"));
+    let programs = TempDir::with_prefix("lock-tests-").expect("a temporary directory");
+    fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    let head = programs.path().join("head");
+    fs::write(&head, "#!/bin/sh\nexit 1\n").expect("it is ours");
+    fs::set_permissions(&head, Permissions::from_mode(0o755)).expect("it is ours");
+    let path = std::env::var("PATH").expect("a list of directories");
+    let mut users = pod.run("users");
+    users.env("PATH", format!("{}:{path}", programs.path().display()));
+    let output = users.output().expect("it can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("/dev/urandom"),
+        "{said}"
+    );
+    assert!(!pod.file("/run/lock-redis/users.acl").exists());
 }
 
 #[test]

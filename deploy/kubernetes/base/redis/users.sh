@@ -25,9 +25,14 @@ if [ -e "$secret/shop-password-other" ]; then
     passwords="$passwords $other"
 fi
 
-# Nobody outside of the pod logs in as the probes do, so nobody has to know with what.
-head -c 32 /dev/urandom | sha256sum | cut -d ' ' -f 1 | tr -d '\n' >"$files/probe-password"
-word=$(cat "$files/probe-password")
+# Nobody outside of the pod logs in as the probes do, so nobody has to know with what. It is counted, as a pipe ends well also where
+# nothing came: what is made of nothing would be the same on every node.
+word=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+if [ "${#word}" -ne 64 ]; then
+    echo "/dev/urandom gives no password for the probes" >&2
+    exit 1
+fi
+printf '%s' "$word" >"$files/probe-password"
 # Versions of the exporter look for it under the one name or the other.
 printf '{"redis://localhost:6379": "%s", "redis://probe@localhost:6379": "%s"}\n' "$word" "$word" >"$files/exporter-passwords.json"
 probe="#$(hash_of "$files/probe-password")"
