@@ -1,8 +1,10 @@
 //! The book itself: whoever is woken by an alert finds its section, and every link leads somewhere.
 
+use lock_tests::RedisServer;
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
@@ -94,4 +96,47 @@ fn every_link_leads_somewhere() {
             assert!(deploy().join(path).exists(), "no such file: {link}");
         }
     }
+}
+
+/// With the commands of the book, but for the port: both passwords are taken in between. What others on the machine can see of a
+/// command is its line, so there is no password in it.
+#[test]
+fn a_password_is_changed_as_it_says() {
+    let server = RedisServer::start();
+    let book = book();
+    let codes = book.split('`').skip(1).step_by(2);
+    let commands: Vec<_> = codes
+        .filter(|code| code.contains("redis-cli") && code.contains("acl setuser"))
+        .collect();
+    let port = server.port().to_string();
+    let run = |command: &str| {
+        assert!(command.contains("-p 7601 "), "{command}");
+        let output = Command::new("sh")
+            .args(["-c", &command.replace("7601", &port)])
+            .env("old", "the-old-one")
+            .env("new", "the-new-one")
+            .output();
+        let output = output.expect("there is a shell");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "OK");
+    };
+    let takes = |password: &str| {
+        let client = redis::Client::open(format!("redis://shop:{password}@{}", server.name()));
+        client.is_ok_and(|client| client.get_connection().is_ok())
+    };
+    let [both, last] = commands[..] else {
+        panic!("one that adds and one that removes: {commands:?}");
+    };
+    assert!(
+        commands
+            .iter()
+            .all(|it| it.ends_with("-x acl setuser shop")),
+        "{commands:?}"
+    );
+    run(&both.replace("$new", "$old"));
+    let _: String = server.command(&["ACL", "SETUSER", "shop", "on", "+@all"]);
+    assert_eq!((takes("the-old-one"), takes("the-new-one")), (true, false));
+    run(both);
+    assert_eq!((takes("the-old-one"), takes("the-new-one")), (true, true));
+    run(last);
+    assert_eq!((takes("the-old-one"), takes("the-new-one")), (false, true));
 }
