@@ -198,7 +198,7 @@ impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
             .field("keys", &self.hold().keys)
-            .field("remaining", &self.remaining())
+            .field("remaining", &self.hold().shown())
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,9 @@
 //! What is held: until when, by which claims, and how it ended.
 
 pub(crate) mod keeper;
+mod told;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::redlock::claim::Claim;
 use crate::redlock::renew::{Renewal, Renewed};
 use crate::telemetry::{self, Named};
 use keeper::{Keeper, Ticket};
+use told::{Locked, News};
 
 pub(crate) use keeper::Keepers;
 
@@ -207,29 +209,16 @@ impl Hold {
         }
         state.accepted = true;
         if let Some(end) = state.end {
-            self.tell_end(end);
+            state.tell(News::Ended(end));
         }
     }
 
     /// It ends, once.
-    fn conclude(&self, state: &mut State, end: End) {
+    fn conclude(state: &mut Locked<'_>, end: End) {
         state.end = Some(end);
         if state.accepted {
-            self.tell_end(end);
+            state.tell(News::Ended(end));
         }
-    }
-
-    fn tell_end(&self, end: End) {
-        if let End::Lost(loss) = end {
-            self.tell_loss(loss);
-        }
-        self.named.held(self.held_for(), self.ttl);
-    }
-
-    fn tell_loss(&self, loss: Loss) {
-        let (name, reason) = (self.named.name(), loss.word());
-        self.named.lost(reason);
-        tracing::warn!(name, reason, "lease lost");
     }
 
     /// Since its acquisition.
@@ -252,12 +241,21 @@ impl Hold {
         self.remaining_of(&mut self.state())
     }
 
-    fn remaining_of(&self, state: &mut State) -> Result<Duration, End> {
+    fn remaining_of(&self, state: &mut Locked<'_>) -> Result<Duration, End> {
         let left = self.held_of(state)?;
         if self.redlock.census.is_stopped() {
             return Err(self.stop(state));
         }
         Ok(left)
+    }
+
+    /// The same without noticing, for whoever shows it: he may be in the middle of writing.
+    pub(crate) fn shown(&self) -> Duration {
+        let left = Holder::left(self).unwrap_or_default();
+        if self.redlock.census.is_stopped() {
+            return Duration::ZERO;
+        }
+        left
     }
 
     /// How much longer it is held, also by a body that is to stop and has not.
@@ -269,7 +267,15 @@ impl Hold {
         self.held_of(&mut self.state())
     }
 
-    fn held_of(&self, state: &mut State) -> Result<Duration, End> {
+    fn held_of(&self, state: &mut Locked<'_>) -> Result<Duration, End> {
+        match self.left_of(state) {
+            Err(End::Lost(loss)) if state.end.is_none() => Err(self.lost(state, loss)),
+            left => left,
+        }
+    }
+
+    /// The same, and nobody is told: for where anything may be locked.
+    fn left_of(&self, state: &State) -> Result<Duration, End> {
         if let Some(end) = state.end {
             return Err(end);
         }
@@ -282,29 +288,29 @@ impl Hold {
         };
         match ends.checked_duration_since(now) {
             Some(left) if !left.is_zero() => Ok(left),
-            _ => Err(self.lost(state, loss)),
+            _ => Err(End::Lost(loss)),
         }
     }
 
-    fn lost(&self, state: &mut State, loss: Loss) -> End {
+    fn lost(&self, state: &mut Locked<'_>, loss: Loss) -> End {
         self.redlock.counters.lost.add();
         let end = End::Lost(loss);
-        self.conclude(state, end);
+        Self::conclude(state, end);
         end
     }
 
     /// A shutdown has waited long enough. A body has to be gone before its lock is, so that one is kept until then; what
     /// somebody has by hand ends.
-    fn stop(&self, state: &mut State) -> End {
+    fn stop(&self, state: &mut Locked<'_>) -> End {
         let end = End::Lost(Loss::ShutDown);
         let is_first = !std::mem::replace(&mut state.told, true);
         if is_first {
             self.redlock.counters.stopped.add();
         }
         if !state.bound {
-            self.conclude(state, end);
+            Self::conclude(state, end);
         } else if is_first {
-            self.tell_loss(Loss::ShutDown);
+            state.tell(News::Lost(Loss::ShutDown));
         }
         end
     }
@@ -369,7 +375,7 @@ impl Hold {
             let is_good = self.held_of(&mut state).is_ok() && state.doubts.is_empty();
             let mut parts = std::mem::take(&mut state.parts);
             if state.end.is_none() {
-                self.conclude(&mut state, End::Released);
+                Self::conclude(&mut state, End::Released);
                 let by = state.accepted.then_some(&self.named);
                 for part in &mut parts {
                     part.baton.claim.released_by = by.cloned();
@@ -463,11 +469,11 @@ impl Hold {
         let mut state = self.state();
         let is_held = self.held_of(&mut state).is_ok();
         if is_held || state.end != Some(End::Released) {
-            self.named.renewed(match &renewed {
+            state.tell(News::Renewed(match &renewed {
                 Renewed::Until(_) if is_held => telemetry::Renewal::Renewed,
                 Renewed::Inconclusive(_) if is_held => telemetry::Renewal::Inconclusive,
                 _ => telemetry::Renewal::Lost,
-            });
+            }));
         }
         let was_in_doubt = !state.doubts.is_empty();
         let is_conclusive = match renewed {
@@ -506,13 +512,14 @@ impl Hold {
     }
 
     /// Nothing above is left half done by a panic elsewhere.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Locked<'_> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked::new(self, state)
     }
 }
 
 impl Holder for Hold {
     fn left(&self) -> Option<Duration> {
-        self.held().ok()
+        self.left_of(&self.state()).ok()
     }
 }
