@@ -1,5 +1,6 @@
 //! What the examples share: the command line, the log, which nodes keep the locks, and being told to stop.
 
+use std::env::VarError;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::process;
@@ -23,20 +24,28 @@ pub fn locks() -> Result<LockManager, Box<dyn Error>> {
     if !has_lock_nodes() {
         return Ok(LockManager::in_memory());
     }
-    let set = |name| std::env::var(name).unwrap_or_default();
     let mut locks = LockManager::builder()
-        .nodes(&set("LOCK_NODES"))
-        .prefix(set("LOCK_PREFIX"));
-    if let Ok(holder) = std::env::var("LOCK_HOLDER") {
+        .nodes(&variable("LOCK_NODES")?.unwrap_or_default())
+        .prefix(variable("LOCK_PREFIX")?.unwrap_or_default());
+    if let Some(holder) = variable("LOCK_HOLDER")? {
         locks = locks.holder_label(holder);
     }
-    if let Ok(millis) = std::env::var("LOCK_NODE_TIMEOUT_MS") {
+    if let Some(millis) = variable("LOCK_NODE_TIMEOUT_MS")? {
         let millis = millis
             .parse()
             .map_err(|error| format!("LOCK_NODE_TIMEOUT_MS: {error}: {millis:?}"))?;
         locks = locks.node_timeout(Duration::from_millis(millis));
     }
     Ok(locks.build()?)
+}
+
+/// What cannot be read is not the same as nothing: without its prefix, a replica would lock other keys than the others.
+fn variable(name: &str) -> Result<Option<String>, Box<dyn Error>> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(format!("{name} is not UTF-8").into()),
+    }
 }
 
 /// Whether `LOCK_NODES` is set.

@@ -3,6 +3,8 @@
 use lock_tests::processes::{Peer, example};
 use lock_tests::{DEADLINE, Fleet, eventually};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -260,6 +262,17 @@ async fn nodes_that_cannot_be_used_are_not_ignored() {
     let mut command = cron(&["--ticks", "1"]);
     command.env("LOCK_NODES", "not a URL");
     assert_eq!(run(command).await, (Some(1), Vec::new()));
+}
+
+/// Without its prefix it would lock other keys than the replicas that can read theirs.
+#[tokio::test]
+async fn what_cannot_be_read_in_the_environment_is_not_ignored() {
+    for name in ["LOCK_NODES", "LOCK_PREFIX", "LOCK_HOLDER"] {
+        let mut command = cron(&["--ticks", "1"]);
+        command.env("LOCK_NODES", "redis://127.0.0.1:1");
+        command.env(name, OsStr::from_bytes(b"shop\xff:"));
+        assert_eq!(run(command).await, (Some(1), Vec::new()), "{name}");
+    }
 }
 
 #[tokio::test]
