@@ -66,9 +66,10 @@ fn setting(arguments: &[String]) -> Option<Setting> {
         match argument.as_str() {
             "--chaos" => chaos = true,
             "--without-locks" => without_locks = true,
-            "--vus" => vus = arguments.next()?.parse().ok().filter(|vus| *vus > 0)?,
-            "--seconds" => seconds = Some(arguments.next()?.parse().ok().filter(|time| *time > 0)?),
-            "--products" => products = arguments.next()?.parse().ok().filter(|some| *some > 0)?,
+            "--vus" => vus = number(arguments.next()?, 100_000)?,
+            "--seconds" => seconds = Some(number(arguments.next()?, 86_400)?.into()),
+            // Their numbers end before that of the product that the example knows.
+            "--products" => products = number(arguments.next()?, 9_000)?,
             "--to" => to = Some(PathBuf::from(arguments.next()?)),
             _ => return None,
         }
@@ -87,6 +88,12 @@ fn setting(arguments: &[String]) -> Option<Setting> {
         without_locks,
         to: to.unwrap_or_else(directory),
     })
+}
+
+/// From 1 to what can be meant.
+fn number(text: &str, most: u32) -> Option<u32> {
+    let number = text.parse().ok()?;
+    (1..=most).contains(&number).then_some(number)
 }
 
 #[tokio::main]
@@ -122,5 +129,34 @@ async fn load(setting: &Setting) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Option<Setting> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        setting(&words)
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for line in [
+            "--vus 0",
+            "--vus -1",
+            "--vus",
+            "--seconds 0",
+            "--seconds 18446744073709551615",
+            "--products 0",
+            "--products 9921",
+            "--chaos --nonsense",
+        ] {
+            assert!(read(line).is_none(), "{line}");
+        }
+        let read = read("--chaos --vus 7 --seconds 9 --products 3").expect("it can be read");
+        assert_eq!((read.vus, read.products, read.chaos), (7, 3, true));
+        assert_eq!(read.hold, Duration::from_secs(9));
     }
 }
