@@ -8,6 +8,7 @@ use lock_tests::port::ReservedPort;
 use lock_tests::processes::Peer;
 use lock_tests::{DEADLINE, cycle, eventually_async, eventually_blocking, ready};
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -345,6 +346,39 @@ fn a_probe_with_a_wrong_password_makes_a_node_unready_and_kills_nobody() {
     assert!(refused, "{probed:?}");
     let probed = node.probe("livenessProbe");
     assert!(matches!(probed, Probed::Succeeded(_)), "{probed:?}");
+}
+
+/// Whoever leaks connections does so on all nodes, and these would all be restarted together.
+#[test]
+fn a_node_whose_connections_are_all_taken_is_unready_and_is_not_killed() {
+    const MOST: usize = 3;
+    let node = Node::launch(pod(&Rendered::of("base")), &["--maxclients", "3"]);
+    node.wait_until_ready();
+    let connect = |_| std::net::TcpStream::connect(node.pod.address()).expect("it listens");
+    let taken: Vec<_> = (0..MOST).map(connect).collect();
+    eventually_blocking(DEADLINE, "it is not ready", || {
+        matches!(node.probe("readinessProbe"), Probed::Failed(_))
+    });
+    for _ in 0..10 {
+        let probed = node.probe("livenessProbe");
+        assert!(matches!(probed, Probed::Succeeded(_)), "{probed:?}");
+    }
+    drop(taken);
+    node.wait_until_ready();
+}
+
+/// Else it would be the container's memory that ends it, and the server.
+#[test]
+fn a_client_that_sends_too_much_is_disconnected() {
+    let node = Node::start("base");
+    let mut client = std::net::TcpStream::connect(node.pod.address()).expect("it listens");
+    let begin =
+        format!("AUTH shop {PASSWORD}\r\n*3\r\n$3\r\nSET\r\n$6\r\nshop:k\r\n$400000000\r\n");
+    client.write_all(begin.as_bytes()).expect("it is connected");
+    let megabyte = vec![b'v'; 1 << 20];
+    let refused = (0..200).find(|_| client.write_all(&megabyte).is_err());
+    assert!(refused.is_some_and(|sent| sent < 100), "{refused:?}");
+    assert_eq!(node.shop(&["PING"]), Ok("PONG".to_owned()));
 }
 
 /// As the alerts need it. What it is refused is not more than that.

@@ -12,13 +12,25 @@ ask() {
 
 case $1 in
 info) ask INFO ;;
-alive | ready)
-    answer=$(ask PING)
+alive)
+    # A server whose connections are all taken says so before it hears of anybody's password, and hangs up: for redis-cli that is
+    # an error, and for a restart no reason, which would come to all nodes at once.
+    answer=$(ask PING 2>&1) && status=0 || status=$?
     # Kubernetes shows this in the pod's events where the probe fails.
     echo "$answer"
-    case $1:$answer in
-    ready:PONG | alive:?*) ;;
+    case $status:$answer in
+    12[67]:* | *'Could not connect to '*) exit 1 ;;
+    *:?*) ;;
     *) exit 1 ;;
     esac
+    ;;
+ready)
+    answer=$(ask PING)
+    echo "$answer"
+    [ "$answer" = PONG ]
+    ;;
+*)
+    echo "alive, ready or info?" >&2
+    exit 2
     ;;
 esac
