@@ -39,6 +39,10 @@ Usage: cron [OPTIONS]
 Without LOCK_NODES the locks are embedded, and all replicas are tasks of this process; their clocks are spread over the
 skew. With LOCK_NODES this process is one replica, whose clock is late by the skew: start several.
 
+With LOCK_NODES, LOCK_PREFIX is put before every key, LOCK_HOLDER names this process to whoever looks for a lock's holder, and
+LOCK_NODE_TIMEOUT_MS is how long a node may take to answer. It is this example that reads them all, and not the library. It has
+no /metrics: what it sees of the nodes is in its log.
+
 Standard output has one line per replica and tick, 'tick=2026-11-29T15:00:02Z replica=a ran' or '… skipped', and at the
 end 'ticks=5 runs=5 skips=10'. A tick that the lock service could not decide is reported on standard error only, and
 makes the exit code 1.

@@ -44,7 +44,9 @@ GET /live         200 as long as the process answers
 GET /metrics      for Prometheus: what becomes of locks and of requests
 
 Environment: DATABASE_URL=postgres://… uses PostgreSQL, unless --database is given. LOCK_NODES lists the Redis servers to
-lock on; without it the locks are embedded, and only good for a single process.
+lock on; without it the locks are embedded, and only good for a single process. With it LOCK_PREFIX is put before every key,
+LOCK_HOLDER names this process to whoever looks for a lock's holder, and LOCK_NODE_TIMEOUT_MS is how long a node may take to
+answer. It is this example that reads them all, and not the library.
 
 Standard output has one line, 'listening on 127.0.0.1:8081'. On SIGTERM and Ctrl-C it answers the open requests and
 stops: after 23 seconds at the latest, and then with no lock held. What is asked meanwhile is 503, except for /live and /metrics.
