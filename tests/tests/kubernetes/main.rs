@@ -6,7 +6,9 @@
 //! - [`pod`]: a container run as the kubelet would, with its files, its environment and its probes
 //! - [`node`]: a lock node starts, loads, hangs, forgets nothing, and lets nobody in but whom it should
 //! - [`service`]: the services that use it, from the first order to SIGTERM
+//! - [`alone`]: `check` in a pod of its own, as the README makes it where no service has one
 
+mod alone;
 mod node;
 mod pod;
 mod render;

@@ -75,7 +75,7 @@ pub(crate) fn yaml(directory: &str) -> String {
 }
 
 /// `$LOCK_KUBECTL`, else the one that `scripts/test` installs under `target`, else that on the `PATH`.
-fn kubectl() -> Command {
+pub(crate) fn kubectl() -> Command {
     let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/kubectl");
     let named = std::env::var_os("LOCK_KUBECTL").map(PathBuf::from);
     let candidates = named.map_or_else(|| vec![made.into(), "kubectl".into()], |it| vec![it]);
