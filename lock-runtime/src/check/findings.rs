@@ -50,11 +50,15 @@ fn server_would_vote(server: &Server) -> bool {
     match &server.found {
         Found::Embedded => true,
         Found::Facts(facts) => {
-            let may_lock = !facts.missing.iter().any(is_vital);
-            may_lock && facts.refuses_writes.is_none() && facts.has_replicas()
+            lacks(facts).is_none() && facts.refuses_writes.is_none() && facts.has_replicas()
         }
         Found::Trouble(_) => false,
     }
+}
+
+/// Something without which it grants no lock.
+pub(super) fn lacks(facts: &Facts) -> Option<&Missing> {
+    facts.missing.iter().find(|missing| is_vital(missing))
 }
 
 /// The oldest server that locks are tested with.

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
-use crate::node::facts::{Found, Server};
+use crate::node::facts::{Facts, Found, Missing, Server};
 use crate::node::{NodeError, Standing};
 use crate::redlock::Redlock;
 
@@ -69,6 +69,7 @@ fn server_report(node: &Arc<str>, server: &Server) -> ServerReport {
         node: Arc::clone(node),
         server: Arc::clone(&server.name),
         state: ServerState::Votes,
+        cause: None,
         round_trip: None,
         version: None,
         replicas: None,
@@ -80,14 +81,10 @@ fn server_report(node: &Arc<str>, server: &Server) -> ServerReport {
                 Some(_) => ServerState::Refused,
                 None => ServerState::Down,
             };
+            report.cause = Some(trouble.cause);
         }
         Found::Facts(facts) => {
-            report.state = match (&facts.standing, &facts.refuses_writes) {
-                (Standing::Abstains { for_another, .. }, _) => ServerState::Abstains(*for_another),
-                (Standing::Votes, Some(_)) => ServerState::RefusesWrites,
-                (Standing::Votes, None) if !facts.has_replicas() => ServerState::LacksReplicas,
-                (Standing::Votes, None) => ServerState::Votes,
-            };
+            report.state = state(facts);
             report.round_trip = Some(facts.round_trip);
             if let Ok(info) = &facts.info {
                 report.version = Some(format!("{} {}", info.product, info.version).into());
@@ -96,6 +93,21 @@ fn server_report(node: &Arc<str>, server: &Server) -> ServerReport {
         }
     }
     report
+}
+
+/// What does not pass by itself comes first.
+fn state(facts: &Facts) -> ServerState {
+    match findings::lacks(facts) {
+        Some(Missing::Permission(_)) => return ServerState::LacksPermission,
+        Some(Missing::Command(_)) => return ServerState::LacksCommands,
+        None => {}
+    }
+    match (&facts.standing, &facts.refuses_writes) {
+        (Standing::Abstains { for_another, .. }, _) => ServerState::Abstains(*for_another),
+        (Standing::Votes, Some(_)) => ServerState::RefusesWrites,
+        (Standing::Votes, None) if !facts.has_replicas() => ServerState::LacksReplicas,
+        (Standing::Votes, None) => ServerState::Votes,
+    }
 }
 
 impl Redlock {

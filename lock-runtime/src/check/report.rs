@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finding::{Finding, Severity};
+use super::finding::{DownCause, Finding, Severity};
 use crate::table::Table;
+
+const NO_PERMISSION: &str = "no permission";
 
 /// The nodes as a [check](crate::LockManager::check) found them, and what there is to be said of them.
 ///
@@ -26,6 +28,8 @@ pub struct ServerReport {
     pub(super) node: Arc<str>,
     pub(super) server: Arc<str>,
     pub(super) state: ServerState,
+    /// Why it cannot be used.
+    pub(super) cause: Option<DownCause>,
     pub(super) round_trip: Option<Duration>,
     pub(super) version: Option<Arc<str>>,
     pub(super) replicas: Option<usize>,
@@ -43,6 +47,10 @@ pub enum ServerState {
     RefusesWrites,
     /// It answers, and has fewer replicas than must have a lock.
     LacksReplicas,
+    /// It answers, and its user may not do what every lock needs.
+    LacksPermission,
+    /// It answers, and does not know a command that every lock needs.
+    LacksCommands,
     /// It answers, and must not have a vote: it is a replica, or the server of another node too.
     Refused,
     /// It cannot be reached or used.
@@ -126,6 +134,17 @@ impl ServerReport {
         }
     }
 
+    /// Its state in a word. What runs, and does not get on with this client, is not called down.
+    fn state_word(&self) -> String {
+        match self.cause {
+            Some(DownCause::Login | DownCause::Certificate | DownCause::ClientCertificate) => {
+                "refused".to_owned()
+            }
+            Some(DownCause::NotPermitted) => NO_PERMISSION.to_owned(),
+            _ => self.state.to_string(),
+        }
+    }
+
     fn cells(&self) -> [String; 5] {
         // A server of a cluster says which, by the name of the node.
         let name = if self.server.contains(&*self.node) {
@@ -138,7 +157,7 @@ impl ServerReport {
         let unknown = || "-".to_owned();
         [
             name,
-            self.state.to_string(),
+            self.state_word(),
             round_trip.unwrap_or_else(unknown),
             version.unwrap_or_else(unknown),
             self.role(),
@@ -156,6 +175,8 @@ impl fmt::Display for ServerState {
             }
             Self::RefusesWrites => f.write_str("takes no writes"),
             Self::LacksReplicas => f.write_str("lacks replicas"),
+            Self::LacksPermission => f.write_str(NO_PERMISSION),
+            Self::LacksCommands => f.write_str("lacks commands"),
             Self::Refused => f.write_str("refused"),
             Self::Down => f.write_str("down"),
         }

@@ -231,7 +231,7 @@ impl Finding {
     pub fn change(&self) -> String {
         let fixed = match &self.kind {
             Kind::NotPermitted { rules } => {
-                return format!("ACL SETUSER <user> {}, on the node", rules.join(" "));
+                return cures::of_permissions(rules);
             }
             Kind::NotLookedAt { rule, .. } => {
                 return format!("ACL SETUSER <user> {rule}, on the node");

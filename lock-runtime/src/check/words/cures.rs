@@ -1,5 +1,7 @@
 //! What to change about a node that cannot be used, or takes no writes, by what is wrong with it.
 
+use std::sync::Arc;
+
 use crate::check::finding::DownCause;
 
 /// What to change about a node that cannot be used.
@@ -61,6 +63,25 @@ pub(super) fn of_down(cause: DownCause) -> &'static str {
              the locks"
         }
     }
+}
+
+/// What to change about a user who lacks these rules. Where names are not permitted they may also be the wrong ones: a check that was
+/// not told the prefix of the service tries names that nobody needs, and what would permit these opens everything.
+pub(super) fn of_permissions(rules: &[Arc<str>]) -> String {
+    let permit = format!("ACL SETUSER <user> {}, on the node", rules.join(" "));
+    if !rules.iter().any(|rule| rule.starts_with(['~', '&'])) {
+        return permit;
+    }
+    let opens_all = rules.iter().any(|rule| matches!(&**rule, "~*" | "&*"));
+    let price = if opens_all {
+        ": it opens every key or channel to that user"
+    } else {
+        ""
+    };
+    format!(
+        "the prefix of the service (LockManagerBuilder::prefix, or --prefix of the program that checks), if it has another one than \
+         was tried here; only if not, {permit}{price}"
+    )
 }
 
 /// What to change about a server that refuses writes in these words.

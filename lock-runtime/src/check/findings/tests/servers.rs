@@ -3,6 +3,7 @@
 use Severity::{Note, Problem, Warning};
 
 use super::*;
+use crate::check::{ServerState, report};
 
 #[track_caller]
 fn are_found<const FAULTS: usize>(faults: [(Found, FindingKind, [Severity; 2]); FAULTS]) {
@@ -136,6 +137,95 @@ fn how_it_is_reached_and_what_it_permits() {
             [Warning, Warning],
         ),
     ]);
+}
+
+/// A check that does not know the prefix tries other names than the service uses. What it says does not open the node to everybody.
+#[test]
+fn names_that_are_not_permitted_may_be_the_wrong_ones() {
+    let change = |rules: &[&str]| {
+        let rules = rules.iter().map(|rule| Missing::Permission((*rule).into()));
+        let rules = rules.collect();
+        of_kind(&first_of(3, changed(|facts| facts.missing = rules))).change()
+    };
+    assert_eq!(change(&["+pttl"]), "ACL SETUSER <user> +pttl, on the node");
+    for (rules, opens_all) in [
+        (&["~*", "&*"][..], true),
+        (&["&*"], true),
+        (&["+pttl", "~*"], true),
+        (&["~shop:*"], false),
+        (&["~{shop:*", "&shop:*"], false),
+    ] {
+        let said = change(rules);
+        assert!(said.starts_with("the prefix of the service"), "{said}");
+        let permit = format!("only if not, ACL SETUSER <user> {}", rules.join(" "));
+        assert!(said.contains(&permit), "{said}");
+        assert_eq!(said.contains("opens every key"), opens_all, "{said}");
+    }
+}
+
+/// The table has no word for a vote where there is none.
+#[test]
+fn the_table_says_why_a_node_that_answers_has_no_vote() {
+    let vote = |missing: Missing| changed(|facts| facts.missing = vec![missing]);
+    let down = |cause: DownCause| {
+        let reason = "why".into();
+        Found::Trouble(Trouble {
+            reason,
+            cause,
+            unfit: None,
+        })
+    };
+    let young = |missing: Missing| {
+        changed(|facts| {
+            facts.missing = vec![missing];
+            facts.standing = Standing::Abstains {
+                for_another: Duration::from_secs(40),
+                unknown: None,
+            };
+        })
+    };
+    let permission = || Missing::Permission("~*".into());
+    for (found, state, word) in [
+        (
+            vote(permission()),
+            ServerState::LacksPermission,
+            "no permission",
+        ),
+        (
+            young(permission()),
+            ServerState::LacksPermission,
+            "no permission",
+        ),
+        (
+            vote(Missing::Command("set".into())),
+            ServerState::LacksCommands,
+            "lacks commands",
+        ),
+        (down(DownCause::Login), ServerState::Down, "refused"),
+        (down(DownCause::Certificate), ServerState::Down, "refused"),
+        (
+            down(DownCause::ClientCertificate),
+            ServerState::Down,
+            "refused",
+        ),
+        (
+            down(DownCause::NotPermitted),
+            ServerState::Down,
+            "no permission",
+        ),
+        (down(DownCause::NotListening), ServerState::Down, "down"),
+    ] {
+        let report = report(&first_of(1, found));
+        assert_eq!(*report.servers()[0].state(), state);
+        let said = report.to_string();
+        let row = said.lines().find(|line| line.contains("node-1:6379"));
+        assert!(row.is_some_and(|row| row.contains(word)), "{said}");
+        assert!(said.contains("\n0 of 1 node votes, and 1 must"), "{said}");
+    }
+    let without_pttl = vote(Missing::Permission("+pttl".into()));
+    let report = report(&first_of(1, without_pttl));
+    assert_eq!(*report.servers()[0].state(), ServerState::Votes);
+    assert!(report.to_string().contains("\n1 of 1 node votes"));
 }
 
 /// Whoever cannot take locks there has no vote of it.
