@@ -11,7 +11,8 @@ use lock_runtime::{LockManager, LockManagerBuilder};
 const HELP: &str = "\
 Looks at the lock nodes in LOCK_NODES, and says what about them makes locks unsafe or will keep people from them.
 
-  --prefix PREFIX    what the service puts before its keys: permissions are tried for it (default: nothing)
+  --prefix PREFIX    what the service puts before its keys: permissions are tried for it (default: LOCK_PREFIX,
+                     or nothing)
   --max-ttl SECONDS  its longest lease: for so long a node that restarted has no vote (default: 60)
 
 Exits with 0 if there is no problem, also where there are warnings, with 1 if there are problems, and with 2 if the nodes
@@ -39,7 +40,7 @@ async fn main() -> ExitCode {
 }
 
 fn options(mut parser: lexopt::Parser) -> Result<Option<LockManagerBuilder>, lexopt::Error> {
-    let mut manager = LockManager::builder();
+    let mut manager = LockManager::builder().prefix(lock_examples::prefix()?);
     while let Some(argument) = parser.next()? {
         manager = match argument {
             Long("prefix") => manager.prefix(parser.value()?.string()?),

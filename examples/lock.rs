@@ -15,12 +15,13 @@ Looks at one lock on the nodes in LOCK_NODES, or takes it from whoever has it.
 Usage: lock inspect KEY [OPTIONS]
        lock release KEY [--yes] [OPTIONS]
 
-  --prefix PREFIX    what the service puts before its keys; KEY is without it (default: nothing)
+  --prefix PREFIX    what the service puts before its keys; KEY is without it (default: LOCK_PREFIX, or nothing)
   --max-ttl SECONDS  its longest lease: for so long a node that restarted has no vote (default: 60)
   --yes              release: do it; without it, only say from whom it would be taken
   --help             this text
 
-inspect says who has the lock on each node. release has a holder who lives stopped at his next renewal, and keeps the
+inspect says who has the lock on each node, and its whole key there: where that is not the service's, the lock is another
+one, and says that it is free. release has a holder who lives stopped at his next renewal, and keeps the
 lock from everybody until he must have noticed: nobody runs next to him. It says when the lock is free at the latest.
 
 Exits with 0 if enough nodes have answered to say who has it, or for nobody to keep it; with 1 if too few have: try again;
@@ -66,7 +67,8 @@ async fn main() -> ExitCode {
 impl Wanted {
     fn parse(mut parser: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let mut words = Vec::new();
-        let (mut prefix, mut max_ttl, mut yes) = (String::new(), Duration::from_secs(60), false);
+        let mut prefix = lock_examples::prefix()?;
+        let (mut max_ttl, mut yes) = (Duration::from_secs(60), false);
         while let Some(argument) = parser.next()? {
             match argument {
                 Long("prefix") => prefix = parser.value()?.string()?,
@@ -104,7 +106,11 @@ impl Wanted {
         // Shown first in any case: what is taken is gone afterwards.
         let inspection = locks.inspect(&*self.key).await?;
         // Whoever does not listen is told by the exit code.
-        let _ = write!(io::stdout(), "{inspection}");
+        let _ = write!(
+            io::stdout(),
+            "{inspection}\nits key on the nodes is {:?}\n",
+            format!("{}{}", self.prefix, self.key)
+        );
         if !self.release {
             return Ok(u8::from(inspection.verdict() == Verdict::Unknown));
         }

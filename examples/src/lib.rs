@@ -1,6 +1,6 @@
 //! What the examples share: the command line, the log, which nodes keep the locks, and being told to stop.
 
-use std::env::VarError;
+use std::env::{self, VarError};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::process;
@@ -26,7 +26,7 @@ pub fn locks() -> Result<LockManager, Box<dyn Error>> {
     }
     let mut locks = LockManager::builder()
         .nodes(&variable("LOCK_NODES")?.unwrap_or_default())
-        .prefix(variable("LOCK_PREFIX")?.unwrap_or_default());
+        .prefix(prefix()?);
     if let Some(holder) = variable("LOCK_HOLDER")? {
         locks = locks.holder_label(holder);
     }
@@ -39,19 +39,28 @@ pub fn locks() -> Result<LockManager, Box<dyn Error>> {
     Ok(locks.build()?)
 }
 
+/// `LOCK_PREFIX`, or nothing.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn prefix() -> Result<String, String> {
+    Ok(variable("LOCK_PREFIX")?.unwrap_or_default())
+}
+
 /// What cannot be read is not the same as nothing: without its prefix, a replica would lock other keys than the others.
-fn variable(name: &str) -> Result<Option<String>, Box<dyn Error>> {
-    match std::env::var(name) {
+fn variable(name: &str) -> Result<Option<String>, String> {
+    match env::var(name) {
         Ok(value) => Ok(Some(value)),
         Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(format!("{name} is not UTF-8").into()),
+        Err(VarError::NotUnicode(_)) => Err(format!("{name} is not UTF-8")),
     }
 }
 
 /// Whether `LOCK_NODES` is set.
 #[must_use]
 pub fn has_lock_nodes() -> bool {
-    std::env::var_os("LOCK_NODES").is_some()
+    env::var_os("LOCK_NODES").is_some()
 }
 
 /// Reads the command line. `parse` answers `None` where `--help` was asked for.

@@ -165,17 +165,28 @@ pub fn example(name: &str) -> Command {
     Command::new(path)
 }
 
-/// Runs an example to its end on these nodes: its exit code, and what it said.
+/// Runs an example to its end on these nodes, and with no `LOCK_PREFIX`: its exit code, and what it said.
 pub async fn run_example(
     name: &str,
     lock_nodes: Option<&str>,
     arguments: &[&str],
 ) -> (Option<i32>, String) {
+    let nodes = lock_nodes.map(|nodes| ("LOCK_NODES", nodes));
+    run_example_with(name, nodes.as_slice(), arguments).await
+}
+
+/// Runs an example to its end: its exit code, and what it said. Of the nodes and the prefix it knows what these variables say.
+pub async fn run_example_with(
+    name: &str,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> (Option<i32>, String) {
     let mut command = example(name);
-    command.env_remove("LOCK_NODES").args(arguments);
-    if let Some(nodes) = lock_nodes {
-        command.env("LOCK_NODES", nodes);
-    }
+    command
+        .env_remove("LOCK_NODES")
+        .env_remove("LOCK_PREFIX")
+        .envs(variables.iter().copied())
+        .args(arguments);
     let (status, lines) = Peer::start(command).finish().await;
     (status.code(), lines.join("\n"))
 }
@@ -188,8 +199,20 @@ pub async fn example_says(
     code: i32,
     expected: impl Fn(&str) -> bool,
 ) {
+    let variables = [("LOCK_NODES", lock_nodes)];
+    example_with_says(name, &variables, arguments, code, expected).await;
+}
+
+/// The same, where these variables are set.
+pub async fn example_with_says(
+    name: &str,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+    code: i32,
+    expected: impl Fn(&str) -> bool,
+) {
     eventually_async(DEADLINE, "it says what is expected", || async {
-        let (ended, said) = run_example(name, Some(lock_nodes), arguments).await;
+        let (ended, said) = run_example_with(name, variables, arguments).await;
         if ended == Some(code) && expected(&said) {
             Ok(())
         } else {

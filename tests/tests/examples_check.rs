@@ -1,7 +1,7 @@
 //! The example `check` as operators run it: its exit code says what a script needs to know.
 
-use lock_tests::processes::{example_says, run_example};
-use lock_tests::{Fleet, RedisServer};
+use lock_tests::processes::{example_says, example_with_says, run_example};
+use lock_tests::{Fleet, RedisServer, acl};
 
 async fn check(lock_nodes: Option<&str>, arguments: &[&str]) -> (Option<i32>, String) {
     run_example("check", lock_nodes, arguments).await
@@ -37,6 +37,33 @@ async fn the_exit_code_says_whether_there_is_a_problem() {
         server.kill();
     }
     says(&nodes, &[], 1, |said| said.contains("0 of 3 nodes vote")).await;
+}
+
+/// With the user of the README, who may use these keys and no others.
+#[tokio::test]
+async fn permissions_are_tried_for_the_prefix_of_the_service() {
+    let server = RedisServer::options().everything_permitted().start();
+    server.command::<()>(&acl::line(acl::USER));
+    let node = format!("redis://shop:password@{}", server.name());
+    let (alone, of_the_service) = (
+        [("LOCK_NODES", &*node)],
+        [("LOCK_NODES", &*node), ("LOCK_PREFIX", "shop:")],
+    );
+    for (variables, arguments, is_permitted) in [
+        (&alone[..], &[][..], false),
+        (&alone, &["--prefix", "shop:"], true),
+        (&of_the_service, &[], true),
+        (&of_the_service, &["--prefix", "other:"], false),
+    ] {
+        let code = i32::from(!is_permitted);
+        example_with_says("check", variables, arguments, code, |said| {
+            let lacks = said.contains("the user may not do all that locks need");
+            lacks != is_permitted
+                && said.contains("no permission") != is_permitted
+                && said.contains(&server.name())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

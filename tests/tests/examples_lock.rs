@@ -1,7 +1,7 @@
 //! The example `lock` as operators run it: what it says, what it does, and its exit code.
 
 use lock_runtime::{LockError, LockManager};
-use lock_tests::processes::{example_says, run_example};
+use lock_tests::processes::{example_says, example_with_says, run_example};
 use lock_tests::{DEADLINE, Fleet, eventually};
 use std::time::Duration;
 
@@ -56,9 +56,23 @@ async fn it_says_who_has_a_lock_and_takes_it_from_him_only_when_told() {
     })
     .await;
     says(&nodes, &["inspect", "order:1"], 0, |said| {
-        said.starts_with("order:1: free") && on_all(&fleet, said, "nobody")
+        let is_another = said.contains("its key on the nodes is \"order:1\"");
+        said.starts_with("order:1: free") && on_all(&fleet, said, "nobody") && is_another
     })
     .await;
+    // As where the service runs. What the command line says counts more.
+    let of_the_service = [("LOCK_NODES", &*nodes), ("LOCK_PREFIX", PREFIX)];
+    for (prefix, says, key) in [
+        (&[][..], "order:1: held by ", "shop:order:1"),
+        (&["--prefix", "other:"], "order:1: free", "other:order:1"),
+    ] {
+        let arguments = [&["inspect", "order:1"], prefix].concat();
+        example_with_says("lock", &of_the_service, &arguments, 0, |said| {
+            let key = format!("its key on the nodes is {key:?}");
+            said.starts_with(says) && said.contains(&key)
+        })
+        .await;
+    }
 
     let release = ["release", "order:1", "--prefix", PREFIX];
     says(&nodes, &release, 2, |said| {
