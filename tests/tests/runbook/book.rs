@@ -1,4 +1,4 @@
-//! The book itself: whoever is woken by an alert finds its section, and every link leads somewhere.
+//! The book itself: whoever is woken by an alert finds its section, and every link, here and on the other pages, leads somewhere.
 
 use lock_tests::RedisServer;
 use std::collections::BTreeSet;
@@ -79,23 +79,68 @@ fn every_section_of_an_alert_says_what_is_wanted_at_night() {
     }
 }
 
-#[test]
-fn every_link_leads_somewhere() {
-    let book = book();
-    let anchors: BTreeSet<_> = headings(&book).into_iter().map(anchor).collect();
-    // And the page that leads here.
-    let pages = book + &read(&deploy().join("README.md"));
-    let links = pages.split("](").skip(1);
-    let links: Vec<_> = links.filter_map(|rest| rest.split(')').next()).collect();
-    assert!(links.len() > 30, "{links:?}");
-    for link in links {
-        if let Some(section) = link.strip_prefix('#') {
-            assert!(anchors.contains(section), "no such section: {link}");
-        } else {
-            let path = link.split('#').next().expect("there is a first one");
-            assert!(deploy().join(path).exists(), "no such file: {link}");
+/// All pages of the repository that people read where it is kept.
+fn pages() -> Vec<PathBuf> {
+    let repository = deploy().join("..");
+    let mut pages = pages_in(&repository, false);
+    for directory in ["docs", "deploy", "examples", "lock-macros/docs"] {
+        pages.extend(pages_in(&repository.join(directory), true));
+    }
+    pages
+}
+
+fn pages_in(directory: &Path, and_below: bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory);
+    let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut pages = Vec::new();
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() && and_below {
+            pages.extend(pages_in(&path, true));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
         }
     }
+    pages
+}
+
+/// Without its blocks of code: there a number sign and a bracket are something else.
+fn prose(page: &Path) -> String {
+    let text = read(page);
+    let mut is_code = false;
+    let lines = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut count = 0;
+    for page in pages() {
+        let prose = prose(&page);
+        let links = prose.split("](").skip(1);
+        for link in links.filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") {
+                continue;
+            }
+            count += 1;
+            let (path, section) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => page.clone(),
+                path => page.parent().expect("a directory").join(path),
+            };
+            let page = page.display();
+            assert!(target.exists(), "{page}: no such file: {link}");
+            if !section.is_empty() {
+                let prose = self::prose(&target);
+                let is_there = headings(&prose).into_iter().any(|it| anchor(it) == section);
+                assert!(is_there, "{page}: no such section: {link}");
+            }
+        }
+    }
+    assert!(count > 60, "{count} links were found");
 }
 
 /// With the commands of the book, but for the port: both passwords are taken in between. What others on the machine can see of a
