@@ -15,6 +15,12 @@ use crate::telemetry::NodeState;
 /// How often it is looked how a node stands. Who scrapes does so less often.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How often until its vote counts for the first time: a service is ready at that moment, and should not be seen without its nodes.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// At most so many times: five seconds. A node that has no vote by then is not about to have one.
+const FIRST_LOOKS: u32 = 100;
+
 fn label(node: &Arc<str>) -> Label {
     Label::new("node", Arc::clone(node))
 }
@@ -71,9 +77,15 @@ pub(crate) fn watch<L: Fn() -> Option<NodeState>>(
     };
     watched.stands(NodeState::default());
     Some(async move {
+        let mut first_looks = FIRST_LOOKS;
         while let Some(state) = look() {
             watched.stands(state);
-            sleep(LOOK).await;
+            first_looks = if state.votes {
+                0
+            } else {
+                first_looks.saturating_sub(1)
+            };
+            sleep(if first_looks > 0 { FIRST_LOOK } else { LOOK }).await;
         }
     })
 }
@@ -99,5 +111,69 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.stands(NodeState::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// When it is looked in the first ten seconds, at a node whose vote counts from then on and for so long.
+    async fn looks(from: Duration, until: Duration) -> Vec<Duration> {
+        let began = Instant::now();
+        let looks = RefCell::new(Vec::new());
+        let look = || {
+            let passed = began.elapsed();
+            looks.borrow_mut().push(passed);
+            let votes = (from..until).contains(&passed);
+            (passed < 10 * LOOK).then_some(NodeState { up: votes, votes })
+        };
+        let watch = watch(&"node".into(), look);
+        watch.expect("with the feature it is looked").await;
+        looks.into_inner()
+    }
+
+    /// The longest time from one look to the next, of those that begin in this time.
+    fn longest(looks: &[Duration], from: Duration, until: Duration) -> Duration {
+        let pauses = looks.windows(2);
+        let pauses = pauses.filter(|pair| (from..until).contains(&pair[0]));
+        pauses
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or_default()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_vote_is_told_soon_after_the_start() {
+        for from in [0, 1, 180, 999, 4_000].map(|millis| millis * MILLISECOND) {
+            let looks = looks(from, Duration::MAX).await;
+            let seen = looks.iter().find(|at| **at >= from).expect("it is seen");
+            assert!(*seen <= from + FIRST_LOOK + 2 * MILLISECOND, "{looks:?}");
+            let later = longest(&looks, *seen, Duration::MAX);
+            assert!(
+                later >= LOOK && later <= LOOK + 2 * MILLISECOND,
+                "{looks:?}"
+            );
+            let after = looks.iter().filter(|at| *at > seen).count();
+            assert!(after <= 11, "once a second: {looks:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_no_vote_comes_it_is_looked_often_for_a_while_only() {
+        let looks = looks(Duration::MAX, Duration::MAX).await;
+        let soon = FIRST_LOOK * FIRST_LOOKS;
+        assert!(looks.len() <= 106, "{looks:?}");
+        assert!(longest(&looks, Duration::ZERO, soon - LOOK) < 2 * FIRST_LOOK);
+        assert!(longest(&looks, soon + LOOK, 9 * LOOK) >= LOOK, "{looks:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_loses_its_vote_is_looked_at_once_a_second() {
+        let looks = looks(Duration::ZERO, 2 * LOOK).await;
+        assert!(looks.len() <= 11, "{looks:?}");
     }
 }
