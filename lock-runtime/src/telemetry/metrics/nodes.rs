@@ -141,7 +141,7 @@ mod tests {
         let pauses = looks.windows(2);
         let pauses = pauses.filter(|pair| (from..until).contains(&pair[0]));
         pauses
-            .map(|pair| pair[1] - pair[0])
+            .map(|pair| pair[1].saturating_sub(pair[0]))
             .max()
             .unwrap_or_default()
     }
@@ -167,7 +167,7 @@ mod tests {
         let looks = looks(Duration::MAX, Duration::MAX).await;
         let soon = FIRST_LOOK * FIRST_LOOKS;
         assert!(looks.len() <= 106, "{looks:?}");
-        assert!(longest(&looks, Duration::ZERO, soon - LOOK) < 2 * FIRST_LOOK);
+        assert!(longest(&looks, Duration::ZERO, soon.saturating_sub(LOOK)) < 2 * FIRST_LOOK);
         assert!(longest(&looks, soon + LOOK, 9 * LOOK) >= LOOK, "{looks:?}");
     }
 
