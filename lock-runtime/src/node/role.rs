@@ -9,6 +9,11 @@ pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     fields.find_map(|(field, value)| (field == name).then_some(value.trim()))
 }
 
+/// As Redis says it, or Valkey.
+fn mode(info: &str) -> Option<&str> {
+    info_field(info, "redis_mode").or_else(|| info_field(info, "server_mode"))
+}
+
 /// Only a primary can be a node: a replica has what its primary has, some time later, so the two would be one voter who
 /// changes his mind. A server that may not be asked is taken for one.
 ///
@@ -16,7 +21,7 @@ pub(super) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 ///
 /// What it is instead.
 pub(super) fn is_primary(info: &str) -> Result<(), Unfit> {
-    if info_field(info, "redis_mode") == Some("sentinel") {
+    if mode(info) == Some("sentinel") {
         return Err(Unfit::Sentinel);
     }
     if info_field(info, "role") != Some("slave") {
@@ -43,7 +48,7 @@ pub(super) fn at(host: &str, port: &str) -> String {
 ///
 /// It is the one where the other is expected.
 pub(super) fn is_member(info: &str, of_cluster: bool) -> Result<(), Unfit> {
-    let mode = info_field(info, "redis_mode").or_else(|| info_field(info, "server_mode"));
+    let mode = mode(info);
     match (mode == Some("cluster"), of_cluster) {
         (true, false) => Err(Unfit::OfCluster),
         (false, true) if mode.is_some() => Err(Unfit::ByItself),
@@ -87,6 +92,10 @@ mod tests {
             ),
             (
                 "redis_mode:sentinel\r\n",
+                "it is a Sentinel, and not a server that keeps locks",
+            ),
+            (
+                "server_mode:sentinel\r\n",
                 "it is a Sentinel, and not a server that keeps locks",
             ),
         ] {
