@@ -192,7 +192,9 @@ impl Link {
     async fn tell(&self, command: &Cmd, target: &Target) -> Option<Value> {
         let mut connection = self.connection.clone();
         let answer = connection.send_packed_command(command);
-        timeout(target.patience(), answer).await.ok()?.ok()
+        let answer = timeout(target.patience(), answer).await.ok()?.ok()?;
+        // A server that loads, say, has not said what it remembers.
+        answer.extract_error().ok()
     }
 
     pub(super) fn doubted_since(&self) -> Option<Instant> {
