@@ -106,11 +106,9 @@ impl Wanted {
         // Shown first in any case: what is taken is gone afterwards.
         let inspection = locks.inspect(&*self.key).await?;
         // Whoever does not listen is told by the exit code.
-        let _ = write!(
-            io::stdout(),
-            "{inspection}\nits key on the nodes is {:?}\n",
-            format!("{}{}", self.prefix, self.key)
-        );
+        let _ = write!(io::stdout(), "{inspection}");
+        let on_nodes = format!("{}{}", self.prefix, self.key);
+        let _ = writeln!(io::stdout(), "\nits key on the nodes is {on_nodes:?}");
         if !self.release {
             return Ok(u8::from(inspection.verdict() == Verdict::Unknown));
         }

@@ -64,7 +64,7 @@ async fn it_says_who_has_a_lock_and_takes_it_from_him_only_when_told() {
     let of_the_service = [("LOCK_NODES", &*nodes), ("LOCK_PREFIX", PREFIX)];
     for (prefix, says, key) in [
         (&[][..], "order:1: held by ", "shop:order:1"),
-        (&["--prefix", "other:"], "order:1: free", "other:order:1"),
+        (&["--prefix", ""], "order:1: free", "order:1"),
     ] {
         let arguments = [&["inspect", "order:1"], prefix].concat();
         example_with_says("lock", &of_the_service, &arguments, 0, |said| {
