@@ -11,6 +11,7 @@ use futures_util::future::join;
 use redis::{Cmd, FromRedisValue, Pipeline, Value};
 use std::time::Instant;
 
+use super::address::Address;
 use super::facts::{Facts, Found, Info, Missing, Reading, Sentinels, Server, Transport};
 use super::link::Link;
 use super::listening::Subscriptions;
@@ -19,7 +20,6 @@ use super::script::NOTHING;
 use super::sentinel::Group;
 use super::target::{Place, Target};
 use super::trouble::Trouble;
-use super::wire::Address;
 use super::words::words;
 use super::{Limit, NodeError, sibling};
 

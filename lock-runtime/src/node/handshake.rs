@@ -12,6 +12,7 @@ use redis::{
 };
 use tokio::time::timeout;
 
+use super::address::Address;
 use super::life::{Life, Memory, Met};
 use super::link::{Known, Link};
 use super::listening::Listening;
@@ -21,7 +22,7 @@ use super::sentinel::Mandate;
 use super::target::Target;
 use super::told::Told;
 use super::trouble::{DownCause, Trouble, Unfit};
-use super::wire::{Abandon, Address, Driver, Wire};
+use super::wire::{Abandon, Driver, Wire};
 use super::words::{Clues, without_password, words};
 
 /// Requests that may wait for the socket of one connection before their senders wait too.

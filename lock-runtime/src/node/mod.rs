@@ -1,5 +1,6 @@
 //! What the quorum asks of one node. [`redlock`](crate::redlock) knows this trait and nothing about Redis.
 
+mod address;
 mod barrier;
 mod cluster;
 mod commands;

@@ -10,6 +10,7 @@ use futures_util::future::{Either, select};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::address::Address;
 use super::handshake::{Opened, There, open};
 use super::life::Met;
 use super::link::Link;
@@ -18,7 +19,6 @@ use super::sentinel::{Group, Said};
 use super::target::{Place, Target};
 use super::told::Told;
 use super::trouble::Trouble;
-use super::wire::Address;
 use super::{Limit, NodeError};
 use crate::backoff::Backoff;
 use crate::telemetry::NodeState;

@@ -25,11 +25,11 @@ use super::{
 };
 use crate::telemetry::{NodeMeter, watch};
 
+pub(crate) use super::address::Address;
 pub(crate) use super::target::{Place, Sentinels, Target, marker};
 pub(crate) use super::tls::Connector;
 #[cfg(feature = "tls")]
 pub(crate) use super::tls::Tls;
-pub(crate) use super::wire::Address;
 
 /// See the [module](self).
 #[derive(Debug)]

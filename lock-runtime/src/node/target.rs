@@ -6,11 +6,11 @@ use std::time::Duration;
 use redis::RedisConnectionInfo;
 use tokio::sync::Notify;
 
+use super::address::Address;
 use super::names::Names;
 use super::registry::Seat;
 use super::sibling;
 use super::tls::Connector;
-use super::wire::Address;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]

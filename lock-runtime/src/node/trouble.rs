@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::NodeError;
-use super::wire::Address;
+use super::address::Address;
 
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! The socket under a connection.
 
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,27 +13,11 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use super::address::Address;
 use super::names::Names;
 use super::target::Target;
 use super::tls::{self, Connector};
 use super::trouble::{DownCause, Trouble};
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Address {
-    Tcp(String, u16),
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Self::Unix(path) => path.display().fmt(f),
-        }
-    }
-}
 
 /// Moves bytes for a connection, until it is closed.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -56,12 +56,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::address::Address;
 use super::connections::Work;
 use super::pool::Slot;
 use super::sibling;
 use super::target::{Membership, Place, Target, marker_in_slot};
 use super::trouble::Trouble;
-use super::wire::Address;
 use super::{Limit, NodeError};
 
 pub(super) use travel::Travel;

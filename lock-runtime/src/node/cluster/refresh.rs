@@ -18,12 +18,12 @@ use tokio::time::{sleep, timeout};
 use super::topology::Topology;
 use super::{Cluster, Map, Member};
 use crate::backoff::Backoff;
+use crate::node::address::Address;
 use crate::node::handshake::{There, open};
 use crate::node::life::Met;
 use crate::node::link::Link;
 use crate::node::told::Told;
 use crate::node::trouble::{DownCause, Trouble};
-use crate::node::wire::Address;
 use crate::node::{Limit, NodeError};
 
 /// The pause between two questions, while there is a reason to ask: at least, and while it helps nothing, at the most.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use redis::Value;
 
+use crate::node::address::Address;
 use crate::node::sibling::SLOTS;
-use crate::node::wire::Address;
 
 /// How many servers a cluster may have. Redis itself is made for a thousand; whoever names more is not believed.
 pub(super) const MOST_SERVERS: usize = 1000;

@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::topology::Redirect;
 use super::{Cluster, Known, Member};
 use crate::backoff::Backoff;
+use crate::node::address::Address;
 use crate::node::connections::{Via, of_key};
 use crate::node::link::Link;
-use crate::node::wire::Address;
 use crate::node::{Limit, NodeError, sibling};
 
 /// How often a request is sent on at the most. While a slot moves it is twice; more means that servers do not agree.

@@ -12,9 +12,10 @@ use tokio::time::{Instant, timeout};
 use super::weigh::Said;
 use super::{SOUGHT, Watcher};
 use crate::backoff::Backoff;
+use crate::node::address::Address;
 use crate::node::target::Sentinels;
 use crate::node::trouble::{DownCause, Trouble};
-use crate::node::wire::{Address, Driver, Wire};
+use crate::node::wire::{Driver, Wire};
 use crate::node::words::{Clues, NOT_REDIS};
 
 /// Each step of connecting, and each answer.

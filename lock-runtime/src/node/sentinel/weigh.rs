@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::node::address::Address;
 use crate::node::trouble::{DownCause, Trouble};
-use crate::node::wire::Address;
 
 /// For how long an answer is believed.
 pub(super) const BELIEVED: Duration = Duration::from_secs(5);
