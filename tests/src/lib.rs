@@ -18,6 +18,7 @@
 //! - [`port`]: a port that stays ours while nobody listens on it
 //! - [`postgres`]: a Postgres server of a test's own
 //! - [`processes`]: other processes that talk with a test line by line
+//! - [`program`]: how the programs of `scripts` are called
 //! - [`remains`]: what is left of an operation: keys, tasks, connections
 //! - [`sentinel`]: groups of a primary and its replicas, and the Sentinels that watch over them
 //! - [`version`]: what differs between servers
@@ -41,6 +42,7 @@ pub mod payments;
 pub mod port;
 pub mod postgres;
 pub mod processes;
+pub mod program;
 pub mod prometheus;
 pub mod proxy;
 pub mod recorder;

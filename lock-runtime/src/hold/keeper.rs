@@ -91,9 +91,7 @@ fn keep_on(keeper: &Arc<Keeper>, hold: &Arc<Hold>, renewal: Duration) {
 
 /// Has the hold looked at again at this time, if there still is one, and tells whoever uses it if that is over.
 fn look_again(keeper: &Arc<Keeper>, hold: &Arc<Hold>, at: Instant) {
-    if hold.remaining().is_err() {
-        hold.announce_end();
-    }
+    hold.look();
     if !hold.keep_by(keeper, at) {
         hold.set_aside(keeper);
     }

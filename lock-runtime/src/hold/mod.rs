@@ -1,6 +1,8 @@
 //! What is held: until when, by which claims, and how it ended.
 
+mod end;
 pub(crate) mod keeper;
+mod terms;
 mod told;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::error::{Listed, NodeVote};
 use crate::key::LockKey;
-use crate::queue::{Baton, Holder, Turn, Wants, succession};
+use crate::queue::{Baton, Holder, Turn, succession};
 use crate::redlock::Redlock;
 use crate::redlock::claim::Claim;
 use crate::redlock::renew::{Renewal, Renewed};
@@ -20,7 +22,9 @@ use crate::telemetry::{self, Named};
 use keeper::{Keeper, Ticket};
 use told::{Locked, News};
 
+pub(crate) use end::{End, Loss};
 pub(crate) use keeper::Keepers;
+pub(crate) use terms::Terms;
 
 /// Locks that were acquired together, from their acquisition to their end.
 ///
@@ -71,30 +75,6 @@ struct Part {
     turn: Option<Turn>,
 }
 
-/// How locks are to be held.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) named: Named,
-    /// At least one; sorted, none twice. Taken in this order by everybody, so that nobody waits in a circle.
-    pub(crate) keys: Vec<LockKey>,
-    pub(crate) ttl: Duration,
-    pub(crate) hold_at_least: Duration,
-    pub(crate) extend: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) fenced: bool,
-}
-
-impl Terms {
-    /// What is wanted of each lock.
-    pub(crate) fn wants(&self) -> Wants {
-        Wants {
-            ttl: self.ttl,
-            fenced: self.fenced,
-            alone: self.keys.len() == 1,
-        }
-    }
-}
-
 /// A hold for whoever is to use it: dropping this releases it, in the background.
 #[derive(Debug)]
 pub(crate) struct Held(pub(crate) Arc<Hold>);
@@ -102,41 +82,6 @@ pub(crate) struct Held(pub(crate) Arc<Hold>);
 impl Drop for Held {
     fn drop(&mut self) {
         drop(self.0.end());
-    }
-}
-
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Released,
-    Lost(Loss),
-}
-
-/// Why a hold was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// It was not renewed in time, or was not to be.
-    Expired,
-    /// `max_hold` is over.
-    HeldTooLong,
-    /// Somebody else has the lock on a majority.
-    Taken,
-    /// Whatever renewed it has ended.
-    NobodyRenews,
-    /// The manager was shut down, and has waited long enough.
-    ShutDown,
-}
-
-impl Loss {
-    /// For an operator.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::HeldTooLong => "max_hold",
-            Self::Taken => "taken",
-            Self::NobodyRenews => "renewer",
-            Self::ShutDown => "shutdown",
-        }
     }
 }
 
@@ -209,7 +154,7 @@ impl Hold {
         }
         state.accepted = true;
         if let Some(end) = state.end {
-            state.tell(News::Ended(end));
+            Self::tell_end(&mut state, end);
         }
     }
 
@@ -217,8 +162,17 @@ impl Hold {
     fn conclude(state: &mut Locked<'_>, end: End) {
         state.end = Some(end);
         if state.accepted {
-            state.tell(News::Ended(end));
+            Self::tell_end(state, end);
         }
+    }
+
+    /// A body that a shutdown told to stop was told that it is lost.
+    fn tell_end(state: &mut Locked<'_>, end: End) {
+        let was_told = state.bound && state.told;
+        state.tell(News::Ended(match end {
+            End::Lost(loss) if !was_told => Some(loss),
+            End::Lost(_) | End::Released => None,
+        }));
     }
 
     /// Since its acquisition.
@@ -317,17 +271,26 @@ impl Hold {
 
     /// Ends it, unless it has ended.
     pub(crate) fn lose(&self, loss: Loss) {
-        {
-            let mut state = self.state();
-            if state.end.is_none() {
-                self.lost(&mut state, loss);
-            }
+        let mut state = self.state();
+        if state.end.is_none() {
+            self.lost(&mut state, loss);
         }
+        let _untold = state.unlock();
         self.announce_end();
     }
 
+    /// Looks whether it is over, and tells whoever uses it.
+    fn look(&self) {
+        let mut state = self.state();
+        let is_over = self.remaining_of(&mut state).is_err();
+        let _untold = state.unlock();
+        if is_over {
+            self.announce_end();
+        }
+    }
+
     /// Wakes whoever is to know that it has ended, here and in line.
-    pub(crate) fn announce_end(&self) {
+    fn announce_end(&self) {
         let turns: Vec<_> = {
             let mut state = self.state();
             let is_over = state.end.is_some();

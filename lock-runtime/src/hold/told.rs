@@ -6,14 +6,14 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
-use super::{End, Hold, Loss, State};
+use super::{Hold, Loss, State};
 use crate::telemetry::Renewal;
 
 /// See the [module](self).
 #[derive(Clone, Copy)]
 pub(super) enum News {
-    /// It has ended.
-    Ended(End),
+    /// It has ended; and is lost with that, unless its body was told so before.
+    Ended(Option<Loss>),
     /// Its body is told to stop, and has it until then.
     Lost(Loss),
     Renewed(Renewal),
@@ -26,7 +26,8 @@ pub(super) struct Locked<'a> {
     untold: Untold<'a>,
 }
 
-struct Untold<'a> {
+/// Told when it is dropped.
+pub(super) struct Untold<'a> {
     hold: &'a Hold,
     /// No more than two things happen at once.
     news: [Option<News>; 2],
@@ -39,6 +40,11 @@ impl<'a> Locked<'a> {
             news: [None; 2],
         };
         Self { state, untold }
+    }
+
+    /// Whoever is woken by what has happened need not wait until it is told.
+    pub(super) fn unlock(self) -> Untold<'a> {
+        self.untold
     }
 
     /// Once it is unlocked.
@@ -75,8 +81,8 @@ impl Drop for Untold<'_> {
 impl Hold {
     fn tell(&self, news: News) {
         match news {
-            News::Ended(end) => {
-                if let End::Lost(loss) = end {
+            News::Ended(loss) => {
+                if let Some(loss) = loss {
                     self.tell_loss(loss);
                 }
                 self.named.held(self.held_for(), self.ttl);

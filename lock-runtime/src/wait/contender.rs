@@ -9,9 +9,9 @@ use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::Core;
 use super::news::{News, leave_to_others};
 use super::taking::{Manner, take_all};
+use super::{Core, Vain};
 use crate::hold::{Held, Terms};
 use crate::key::LockKey;
 use crate::queue::{Baton, Called, Turn, Until, Verdict, succession};
@@ -30,7 +30,7 @@ pub(super) struct Contender {
     core: Arc<Core>,
     terms: Terms,
     until: Until,
-    answer: oneshot::Sender<(Result<Held, Verdict>, u32)>,
+    answer: oneshot::Sender<Result<Held, Vain>>,
     news: News,
     /// How often it has asked the nodes.
     attempts: u32,
@@ -50,7 +50,7 @@ impl Contender {
         core: &Arc<Core>,
         terms: Terms,
         until: Until,
-        answer: oneshot::Sender<(Result<Held, Verdict>, u32)>,
+        answer: oneshot::Sender<Result<Held, Vain>>,
     ) -> Self {
         Self {
             core: Arc::clone(core),
@@ -75,11 +75,13 @@ impl Contender {
                 });
                 let parts = taken.turns.into_iter().zip(batons);
                 let held = self.core.hold(self.terms, self.attempts, parts);
-                let _ = self.answer.send((Ok(held), self.attempts));
+                let _ = self.answer.send(Ok(held));
                 taken.stragglers.finish().await;
             }
             Err(verdict) => {
-                let _ = self.answer.send((Err(verdict), self.attempts));
+                let verdict = Some(verdict);
+                let attempts = self.attempts;
+                let _ = self.answer.send(Err(Vain { verdict, attempts }));
             }
         }
     }

@@ -200,12 +200,5 @@ async fn contend(
     let (answer, result) = oneshot::channel();
     let contender = Contender::new(core, terms, until, answer);
     core.redlock.executor.spawn(contender.run(turns));
-    match result.await {
-        Ok((Ok(held), _)) => Ok(held),
-        Ok((Err(verdict), attempts)) => Err(Vain {
-            verdict: Some(verdict),
-            attempts,
-        }),
-        Err(_) => Err(Vain::told(None)),
-    }
+    result.await.unwrap_or_else(|_| Err(Vain::told(None)))
 }

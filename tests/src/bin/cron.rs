@@ -27,16 +27,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["--help"] {
-        println!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let Some(options) = options(&arguments) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
-    measure(options)
+    lock_tests::program::run(USAGE, options, measure)
 }
 
 fn options(arguments: &[String]) -> Option<Options> {

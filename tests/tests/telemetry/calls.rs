@@ -2,9 +2,10 @@
 
 use crate::measured::{self, counter, gauge, samples};
 use futures_util::FutureExt;
-use lock_runtime::LockManager;
+use lock_runtime::{LockManager, OnLost};
 use lock_tests::{DEADLINE, eventually};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -157,4 +158,26 @@ mod heavy {
         assert!(ended("dropped", "cancelled") > 0 && ended("dropped", "acquired") > 0);
         all_are_accounted_for("dropped", begun).await;
     }
+}
+
+/// It is one loss, and what follows is how its body ends.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_a_shutdown_has_told_is_not_told_again() {
+    const NAME: &str = "outlives the grace";
+    measured::install();
+    let locks = LockManager::in_memory();
+    let request = locks.lock("k").ttl(TTL).max_hold(2 * TTL).name(NAME);
+    let request = request.on_lost(OnLost::Continue);
+    let (held, is_held) = oneshot::channel();
+    let call = tokio::spawn(request.run(|_| async {
+        held.send(()).expect("it is waited for");
+        tokio::time::sleep(4 * TTL).await;
+    }));
+    is_held.await.expect("free");
+    locks.shutdown(Duration::ZERO).await;
+    let _ = call.await.expect("no panic");
+    let lost = |reason| counter("lock_losses_total", &[("name", NAME), ("reason", reason)]);
+    let lost = ["shutdown", "max_hold", "expired", "taken", "renewer"].map(lost);
+    assert_eq!(lost, [Some(1), Some(0), Some(0), Some(0), Some(0)]);
+    all_are_accounted_for(NAME, 1).await;
 }

@@ -44,18 +44,11 @@ and the exit status is 1 if anything was sold twice, does not add up, or was ans
 before it say. --without-locks shows that it can be.";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["--help"] {
-        println!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let Some(setting) = setting(&arguments) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
-    std::fs::create_dir_all(&setting.to)
-        .unwrap_or_else(|error| panic!("{}: {error}", setting.to.display()));
-    load(&setting)
+    lock_tests::program::run(USAGE, setting, |setting| {
+        std::fs::create_dir_all(&setting.to)
+            .unwrap_or_else(|error| panic!("{}: {error}", setting.to.display()));
+        load(&setting)
+    })
 }
 
 fn setting(arguments: &[String]) -> Option<Setting> {

@@ -56,15 +56,10 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["--help"] {
-        println!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let Some(options) = options(&arguments) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
+    lock_tests::program::run(USAGE, options, report)
+}
+
+fn report(options: Options) -> ExitCode {
     let Outcome { faults, result } = soak(options);
     for fault in &faults {
         println!("{fault}");
