@@ -148,11 +148,13 @@ async fn a_body_that_ends_in_time_is_not_stopped_and_the_shutdown_ends_with_it()
     let fleet = Fleet::start(3);
     let locks = fleet.ready_manager().await;
     let (go, may_end) = tokio::sync::oneshot::channel();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
     let body = tokio::spawn(ask(&locks, "k").run(|lease| async move {
+        begun.send(()).expect("it is waited for");
         may_end.await.expect("told");
         lease.is_lost()
     }));
-    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+    has_begun.await.expect("it runs");
 
     let mut shutdown = under_way(locks.shutdown(LONG)).await;
     go.send(()).expect("it waits for this");
