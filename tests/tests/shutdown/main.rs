@@ -198,11 +198,14 @@ async fn a_body_that_does_not_end_is_dropped_and_then_its_lock_is_released() {
         fleet: Arc::clone(&fleet),
         seen: Arc::clone(&seen),
     };
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
     let body = tokio::spawn(ask(&locks, "k").run(|_| async move {
         let _witness = witness;
+        begun.send(()).expect("it is waited for");
         std::future::pending::<()>().await;
     }));
-    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 5).await;
+    has_begun.await.expect("it runs");
+    eventually(DEADLINE, "all nodes have it", || fleet.nodes_with("k") == 5).await;
 
     let report = locks.shutdown(Duration::from_millis(20)).await;
     assert_eq!((report.stopped, report.left), (1, 0));
@@ -295,8 +298,13 @@ async fn a_body_that_cannot_be_stopped_keeps_its_lock() {
     let (go, may_end) = std::sync::mpsc::channel::<()>();
     // Blocks its thread, which is what a body must not do.
     let request = locks.lock("k").ttl(SHORT);
-    let body = tokio::spawn(request.run(|_| async move { may_end.recv() }));
-    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let body = tokio::spawn(request.run(|_| async move {
+        begun.send(()).expect("it is waited for");
+        may_end.recv()
+    }));
+    has_begun.await.expect("it runs");
+    eventually(DEADLINE, "all nodes have it", || fleet.nodes_with("k") == 3).await;
 
     assert_keeps_its_lock(&fleet, &locks).await;
     go.send(()).expect("it waits for this");
@@ -311,11 +319,14 @@ async fn a_body_that_runs_on_is_told_and_keeps_its_lock_until_its_end() {
     let locks = fleet.ready_manager().await;
     let (go, may_end) = tokio::sync::oneshot::channel::<()>();
     let request = locks.lock("k").ttl(SHORT).on_lost(OnLost::Continue);
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
     let body = tokio::spawn(request.run(|lease| async move {
+        begun.send(()).expect("it is waited for");
         lease.lost().await;
         may_end.await.expect("told");
     }));
-    eventually(DEADLINE, "it runs", || fleet.nodes_with("k") == 3).await;
+    has_begun.await.expect("it runs");
+    eventually(DEADLINE, "all nodes have it", || fleet.nodes_with("k") == 3).await;
     assert_keeps_its_lock(&fleet, &locks).await;
     go.send(()).expect("it waits for this");
     body.await.expect("no panic").expect("its own result");
